@@ -49,6 +49,7 @@ def run(
     options: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
     arguments: Sequence[str] | None = None,
     kind: type[Measurements] | type[Run] = Measurements,
+    fill: Callable[..., bool] | None = None,
 ) -> int:
     """Run the command of a study; returns the exit status: 1 where a result was wrong.
 
@@ -60,18 +61,25 @@ def run(
         options: adds options of the study.
         arguments: of the command; of this process if left out.
         kind: of the file: measurements, or records of `tilewright bench`.
+        fill: in place of `measure`, measures several files into a folder, on an engine; whether all results were right.
     """
     parser = argparse.ArgumentParser(prog=f"python -m studies.{study}", description=about)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    if measure:
+    if measure or fill:
         measuring = verbs.add_parser("measure", help="measure everything on this GPU")
-        measuring.add_argument("--out", type=Path, required=True, metavar="FILE", help="where measurements are written")
+        metavar = "FOLDER" if fill else "FILE"
+        measuring.add_argument(
+            "--out", type=Path, required=True, metavar=metavar, help="where measurements are written"
+        )
         measuring.add_argument("--engine", choices=CHOICES, default="cuda", help="another one, to see that it works")
         options(measuring)
     if write:
         verbs.add_parser("write", help="redraw the page from the committed records")
     given = vars(parser.parse_args(arguments))
-    if given.pop("verb") == "measure" and measure:
+    if given.pop("verb") == "measure":
+        if fill:
+            return 0 if fill(resolve_engine(given.pop("engine")), given.pop("out"), **given) else 1
+        assert measure
         return _measured(measure, kind, **given)
     if write:
         write()

@@ -16,6 +16,7 @@ from tiers import mark_further
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.emulator.runtime_library import find_runtime
 from tilewright.tools.bench.records import Baseline, Error, Record, Times
+from tilewright.tools.machine.record import Machine, ProbeTime
 
 # Nearly all that collecting makes stays: to go through it would take a third of the time. Tests leave little in cycles.
 gc.disable()
@@ -81,6 +82,30 @@ def make_record():
         return Record(**(fields | changes))
 
     return make
+
+
+@pytest.fixture
+def machine():
+    """A GPU's measurement in round numbers: 132 multiprocessors at 2000 MHz."""
+    gpu = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+    environment = {"gpu": gpu, "date": "2026-11-28T07:00:00+00:00", "revision": "abc1234"}
+
+    def of(level, work, footprint, cycles, ns):
+        return ProbeTime(level=level, work=work, footprint_bytes=footprint, cycles=cycles, ns=ns)
+
+    latencies = [
+        of("FMA", 1000, 0, 4000, 2000),
+        of("shared memory", 1000, 4096, 23000, 11500),
+        of("L2 cache", 1000, 8 << 20, 260_000, 130_000),
+        of("DRAM", 1000, 16 << 20, 600_000, 300_000),
+    ]
+    bandwidths = [
+        of("registers", 132 * 128 * 12 * 4000, 0, 4000, 2000),
+        of("shared memory", 132 * 128 * 4000, 16384, 4000, 2000),
+        of("L2 cache", 12_000_000, 16 << 20, 4000, 2000),
+        of("DRAM", 8_000_000, 2 << 30, 4000, 2000),
+    ]
+    return Machine(environment=environment, multiprocessors=132, latencies=latencies, bandwidths=bandwidths)
 
 
 @pytest.fixture

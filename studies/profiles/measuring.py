@@ -4,11 +4,13 @@ With --library it is of what `matmul` picks for some products of bfloat16, and o
 the profiler.
 """
 
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 
 from studies.record import Measurement
-from tilewright.core.problem import Problem
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import LADDER, find
 from tilewright.runtime.base import Engine
 from tilewright.select.selector import select
@@ -22,6 +24,15 @@ SHAPES_OF: Mapping[str, str] = {"skinny": "1x4096x4096"}
 
 MORE = (("naive", "4092x4092x4092"),)
 """Further launches: rows of A that are no power of two apart."""
+
+BESIDES = (
+    ("wmma_f16", Arithmetic("bfloat16", "float32")),
+    ("gemm_mma", Arithmetic("float16")),
+    ("gemm_mma", Arithmetic("bfloat16", "float32")),
+    ("gemm_mma_tf32", Arithmetic()),
+)
+"""Kernels and arithmetic that rungs 13 and 14 are compared with, besides what `matmul` picks of each."""
+PICKED = (Arithmetic("float16"), Arithmetic("bfloat16", "float32"), Arithmetic(precision="tf32"))
 
 LIBRARY = (
     ("1000x1000x1000", "NN"),
@@ -44,8 +55,8 @@ def profile_of(one: Measurement) -> Profile:
     return Profile.model_validate({"kernel": one.way, **one.what, **one.facts})
 
 
-def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
-    """Profile of cuBLAS's kernels, together."""
+def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled], library: str = ncu.CUBLAS) -> Profile:
+    """Profile of cuBLAS's kernels, together; library: as of `ncu.profile_cublas`."""
 
     def time(one: ncu.Profiled) -> float:
         return one.counters.get("gpu__time_duration.sum", 0.0)
@@ -56,14 +67,15 @@ def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
         for name, value in longest.counters.items()
     }
     launched = [one.kernel for one in kernels]
-    return Profile(**dict(ncu.ProfiledLaunch.of(None, {}, problem)), launched=launched, counters=counters)
+    return Profile(**dict(ncu.ProfiledLaunch.of(library, {}, problem)), launched=launched, counters=counters)
 
 
-def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]:
-    """Profiles of the rungs that run on GPUs of a compute capability, with their configs for these, and of cuBLAS.
+def of_ladder(capability: tuple[int, int], device: str, shape: str = "") -> Iterator[Profile]:
+    """Profiles of the rungs that run on GPUs of a compute capability, with their configs for these, of kernels of the
+    library next to rungs 13 and 14, and of cuBLAS.
 
     Args:
-        capability: of the GPU.
+        capability, device: of the GPU, and its name.
         shape: of all problems; if left out, that of each rung's page.
     """
     problems = {
@@ -72,10 +84,18 @@ def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]
         if kernel.support.runs_on(capability, kernel.support.arithmetic().factors)
     }
     more = [] if shape else [(find(name), Problem.parse(sizes)) for name, sizes in MORE]
-    for kernel, problem in (*problems.items(), *more):
-        yield _of_launch(ncu.ProfiledLaunch.of(kernel, kernel.config(capability=capability), problem))
+    more += [(find(name), Problem.parse(shape or SHAPE, arithmetic=of)) for name, of in BESIDES]
+    launches = [
+        ncu.ProfiledLaunch.of(kernel, kernel.config(capability=capability), problem)
+        for kernel, problem in (*problems.items(), *more)
+    ]
+    for arithmetic in PICKED:
+        problem = Problem.parse(shape or SHAPE, arithmetic=arithmetic)
+        launches.append(ncu.ProfiledLaunch.of(*select(problem, capability, device), problem))
+    yield from _of_launches(launches)
     for problem in dict.fromkeys(problems.values()):
-        yield of_cublas(problem, ncu.profile_cublas(problem))
+        yield from _of_cublas(problem, ncu.CUBLAS)
+    yield from _of_cublas(Problem.parse(shape or SHAPE), ncu.CUBLAS_TF32)
 
 
 def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
@@ -86,13 +106,34 @@ def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
     """
     for shape, layout in LIBRARY:
         problem = ncu.problem_of(shape, layout, "bfloat16", "bfloat16")
-        yield _of_launch(ncu.ProfiledLaunch.of(*select(problem, capability, device), problem))
-        yield of_cublas(problem, ncu.profile_cublas(problem))
+        yield from _of_launches([ncu.ProfiledLaunch.of(*select(problem, capability, device), problem)])
+        yield from _of_cublas(problem, ncu.CUBLAS)
 
 
-def _of_launch(launch: ncu.ProfiledLaunch) -> Profile:
-    (counters,) = ncu.profile([launch])
-    return of_launch(find(launch.kernel), launch, counters)
+def _of_cublas(problem: Problem, library: str) -> Iterator[Profile]:
+    """Profile of cuBLAS on a problem; where that fails, a line that says why."""
+    try:
+        yield of_cublas(problem, ncu.profile_cublas(problem, library), library)
+    except EngineUnavailableError as error:
+        print(f"{library} of {problem.case} is left out: {error}", file=sys.stderr)
+
+
+def _of_launches(launches: Sequence[ncu.ProfiledLaunch]) -> Iterator[Profile]:
+    """Profiles of launches in one process; where that fails, in one for each, of which those that fail are named."""
+    try:
+        counted = ncu.profile(launches)
+    except EngineUnavailableError as error:
+        if len(launches) == 1:
+            raise
+        print(f"each by itself: {error}", file=sys.stderr)
+        for one in launches:
+            try:
+                yield from _of_launches([one])
+            except EngineUnavailableError as alone:
+                print(f"{one.kernel} is left out: {alone}", file=sys.stderr)
+        return
+    for launch, counters in zip(launches, counted, strict=True):
+        yield of_launch(find(launch.kernel), launch, counters)
 
 
 def options(parser: ArgumentParser) -> None:
@@ -108,4 +149,4 @@ def measurements(engine: Engine, shape: str, library: bool) -> Iterator[Measurem
     assert engine.capability is not None
     if library:
         return map(measured, of_library(engine.capability, engine.device_name))
-    return map(measured, of_ladder(engine.capability, shape))
+    return map(measured, of_ladder(engine.capability, engine.device_name, shape))

@@ -1,5 +1,7 @@
 """Tables of the counters of Nsight Compute, of each rung and of cuBLAS: a part of docs/worklog/measured.md."""
 
+from collections.abc import Sequence
+
 from studies.profiles.measuring import profile_of
 from studies.record import Measurements
 from studies.templates import block
@@ -14,6 +16,14 @@ def section(run: Measurements) -> str:
     """The part of the page."""
     profiles = list(map(profile_of, run.measurements))
     return block(_TEMPLATE, "ladder", run=run, profiles=profiles, stalls=_stalls, cublas=CUBLAS)
+
+
+def tensor_cores(run: Measurements, kernels: Sequence[str]) -> str:
+    """A table of what kernels ask of shared memory, how many instructions they execute, and how busy tensor cores are;
+    a row for each element type that was profiled."""
+    profiles = [one for one in map(profile_of, run.measurements) if one.kernel in kernels]
+    ordered = sorted(profiles, key=lambda one: kernels.index(one.kernel))
+    return block(_TEMPLATE, "tensor_cores", run=run, profiles=ordered, stalls=_stalls)
 
 
 def of_library(run: Measurements) -> str:

@@ -1,4 +1,4 @@
-"""Survey with candidates for portfolios, next to what `matmul` picks and to torch.mm.
+"""Survey the portfolios, or candidates for them, next to what `matmul` picks and to torch.mm.
 
 python -m studies.unseen.surveying bfloat16 survey_bf16.jsonl --minutes 3.5
 """
@@ -26,28 +26,29 @@ def main() -> int:
     parser.add_argument("dtype")
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=4.0)
-    parser.add_argument("--candidates", type=Path, default=Path(__file__).with_name("candidates.json"))
+    parser.add_argument("--candidates", type=Path, help="a file of configs to survey instead of the portfolios")
     given = parser.parse_args()
     start = time.monotonic()
     engine: Any = resolve_engine("cuda")
     capability, device = engine.capability, engine.device_name
     candidates = [
         Choice(find(name), find(name).config(values))
-        for name, values in json.loads(given.candidates.read_text())[given.dtype]
+        for name, values in (json.loads(given.candidates.read_text())[given.dtype] if given.candidates else ())
     ]
 
     def choices(problem: Problem) -> list[Choice]:
         narrow = min(problem.m, problem.n) <= survey.NARROW
         known = [one for one in candidates if narrow or one.kernel.name != "skinny"]
         usable = [one for one in known if one.kernel.meets(None) and one.kernel.why_not(problem) is None]
-        return list(dict.fromkeys((Choice(*select(problem, capability, device)), *usable)))
+        surveyed = usable if candidates else survey.in_portfolios(problem, capability)
+        return list(dict.fromkeys((Choice(*select(problem, capability, device)), *surveyed)))
 
     memory = survey.SurveyMemory(engine, given.dtype)
     file = survey.SurveyFile(given.out)
     done = {one.problem for one in file.found}
     asked = (one for one in survey.problems(given.dtype) if one not in done)
     libraries = others(engine, memory, given.dtype, ["torch.mm"])
-    print(f"{device}, {len(candidates)} candidates, set up in {time.monotonic() - start:.1f} s", flush=True)
+    print(f"{device}, set up in {time.monotonic() - start:.1f} s", flush=True)
     one = survey.Survey(engine, memory, choices)
     for number, found in enumerate(one.run(asked, 60 * given.minutes - (time.monotonic() - start), libraries)):
         file.add(found)

@@ -1,7 +1,8 @@
 """Makes the worklog anew: the rungs' speeds that the package comes with, counts and errors on the emulator, figures,
 pages.
 
-Run as `python -m studies.worklog write` from the root of a checkout (`make docs` does).
+Run as `python -m studies.worklog write` from the root of a checkout (`make docs` does). On a machine with a GPU, cuBLAS
+and many cores `python -m studies.worklog measure --out FOLDER` measures the records: see measuring.py.
 """
 
 import sys
@@ -11,7 +12,7 @@ from studies import results
 from studies.record import Measurements
 from studies.results import path
 from studies.runner import run
-from studies.worklog import errors, rungs, sources
+from studies.worklog import errors, measuring, rungs, sources
 from studies.worklog.counted import Counts, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
@@ -47,4 +48,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(run("worklog", __doc__, write=write))
+    raise SystemExit(run("worklog", __doc__, write=write, fill=measuring.measure, options=measuring.options))

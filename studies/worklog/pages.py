@@ -10,10 +10,14 @@ from functools import cache, partial
 from pathlib import Path
 
 from studies import published
-from studies.results import runs
+from studies.occupancy import tables as occupancy
+from studies.profiles import tables as profile_tables
+from studies.profiles.figures import stalls
+from studies.record import Measurements
+from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import sources, variations
-from studies.worklog.counted import GPU, accesses_of_rungs, accesses_of_toys
+from studies.worklog import casts, machine, sources, variations
+from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
 from studies.worklog.quantisation import quantisation
@@ -22,6 +26,7 @@ from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
+from tilewright.tools.machine.record import Machine
 from tilewright.tools.report.figures.kernel_figure import KernelFigure
 from tilewright.tools.report.figures.roofline import roofline_panel
 from tilewright.tools.report.ratios import speed
@@ -40,6 +45,10 @@ _CAPTIONS = {
     "roofline": "the rungs under the roofs of the GPU",
     "errors": "relative error of ways to multiply float32 matrices over k",
     "promotion": "relative error over PROMOTE",
+    "machine": "memories of the GPU: how long a load takes, and how much all read",
+    "occupancy": "share of the peak of FMAs over warps, by independent FMAs of a thread",
+    "in_flight": "bandwidth of DRAM over bytes in flight, by loads in flight of a thread",
+    "stalls": "what warps wait for, of this rung and of those before it",
     "quantisation": "what share of the elements of tiles and of waves are results, by size",
 }
 
@@ -90,19 +99,27 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
+        if any("{{figure machine}}" in one.read_text(encoding="utf-8") for one in TEXTS.glob("*.md")):
+            yield FIGURES / "machine.svg", machine.figure(_machine())
         yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
         if kind == "roofline":
             return self.roofline(kernel.name)
+        if kind == "occupancy":
+            return occupancy.chains_figure(_measurements("occupancy"))
+        if kind == "in_flight":
+            return occupancy.loads_figure(_measurements("occupancy"))
+        if kind == "stalls":
+            return stalls(self.facts.profiled(kernel))
         if kind == "errors":
             return self.errors.against_k(WAYS_OF[kernel.name])
         if kind == "promotion":
             return self.errors.against_promote()
         if kind == "quantisation":
             config, warps = self.facts.config(kernel), self.facts.count(kernel.name).warps
-            blocks = GPU.multiprocessors * (32 * warps // kernel.threads(config))
+            blocks = course_gpu().multiprocessors * (32 * warps // kernel.threads(config))
             return quantisation(kernel.tile(config).m, blocks)
         return self._figure(kernel).single(kind)
 
@@ -133,12 +150,18 @@ class Worklog:
             "swept": self._swept,
             "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied),
             "split": partial(variations.split, varied),
-            "orders": lambda: variations.orders(varied, *runs("raster")),
+            "orders": partial(variations.orders, varied),
         }
 
     def _common(self) -> dict[str, Fill]:
         names = ("gflops", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
-        return {name: getattr(self.facts, name) for name in names}
+        return {name: getattr(self.facts, name) for name in names} | {
+            "tensor_cores": lambda *kernels: profile_tables.tensor_cores(_measurements("profiles"), kernels),
+            "occupancy": lambda: occupancy.table(_measurements("occupancy"), _machine()),
+            "casts": lambda: casts.table(_measurements("casts")),
+            "machine": lambda: machine.table(_machine()),
+            "machine_value": lambda level, what: machine.value(_machine(), level, what),
+        }
 
     def _fills(self, kernel: Kernel) -> Mapping[str, Fill]:
         facts, tables = self.facts, ("counters", "measured", "limits", "caches")
@@ -161,6 +184,26 @@ class Worklog:
         kernels = with_page()
         rungs = [(one, page_name(one), self.facts.find(one.name, problem_of(one).shape)) for one in kernels]
         return block("worklog/tables.md.j2", "contents", rungs=rungs)
+
+
+@cache
+def _machine() -> Machine:
+    """The GPU as it was measured.
+
+    Raises:
+        RecordsError: it was not.
+    """
+    return Machine.load(path("machine"))
+
+
+@cache
+def _measurements(study: str) -> Measurements:
+    """Measurements of a study that has one file.
+
+    Raises:
+        RecordsError: there is none.
+    """
+    return Measurements.load(path(study))
 
 
 def figure_name(kernel: Kernel, kind: str) -> str:

@@ -36,9 +36,8 @@ def with_page() -> list[Kernel]:
 def without_record(kernel: Kernel) -> str:
     """A sentence that names a rung without a record, and the commands that make one."""
     return (
-        f"rung {kernel.rung}, {kernel.name}, is left out: it has no record at {shape_of(kernel.name)}. On the GPU of "
-        f"{path('ladder').as_posix()}: tilewright bench --suite squares --suite worklog --json ladder.json, then "
-        "make docs"
+        f"rung {kernel.rung}, {kernel.name}, is left out: it has no record at {shape_of(kernel.name)}. On a GPU: "
+        f"python -m studies.worklog measure --out {path('ladder').parent.as_posix()}, then make docs"
     )
 
 

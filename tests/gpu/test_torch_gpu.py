@@ -86,7 +86,7 @@ def test_a_layer_by_enable(torch, everything_is_faster, compiled):
     tensors = layer(torch, batch=(2,))
     expected = backward(torch, torch.nn.functional.linear, tensors)
     function = torch.compile(torch.nn.functional.linear) if compiled else torch.nn.functional.linear
-    with everything_is_faster.enable():
+    with everything_is_faster.enable(wait=True):
         for _ in range(4):  # the first by Python, the second by the launcher, from then on by the shortcut
             found = backward(torch, function, tensors)
     close(torch, found, expected)
@@ -99,14 +99,14 @@ def test_a_layer_by_enable(torch, everything_is_faster, compiled):
 def test_float32_is_rounded_here_too_while_tf32_is_allowed(torch, everything_is_faster, monkeypatch, precision, where):
     a = torch.randn(64, 64, device="cuda")
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    with everything_is_faster.enable(precision):
+    with everything_is_faster.enable(precision, wait=True):
         a @ a
     assert [row.where for row in everything_is_faster.report()] == [where]
 
 
 def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everything_is_faster):
     a, b = torch.randn(64, 48, device="cuda"), torch.randn(48, 80, device="cuda")
-    with everything_is_faster.enable():
+    with everything_is_faster.enable(wait=True):
         for warm in (True, False):
             x = a if warm else a[:40].clone()
             if warm:
@@ -133,7 +133,7 @@ def test_known_products_reach_their_kernel_without_python(torch, everything_is_f
     out = torch.empty(300, 100, device="cuda")
     exact = torch.addmm(bias.double(), a.double(), b.double())
     profile = cProfile.Profile()
-    with everything_is_faster.enable():
+    with everything_is_faster.enable(wait=True):
         for i in range(5):
             if i == 3:
                 profile.enable()

@@ -44,7 +44,7 @@ def routed(driver, launcher_module, monkeypatch):
         if not launcher.remember(a, b, c, out, bias, options, steps=steps, **plan):
             pytest.skip("this PyTorch has no exchange API")
 
-    with tilewright.torch.enable():
+    with tilewright.torch.enable(wait=True):
         yield SimpleNamespace(remember=remember, driver=driver)
 
 
@@ -191,12 +191,11 @@ def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
     routed.remember(a, b, options=Request(precision="ieee"), function=7)
     for _ in range(2):
         torch.mm(a, b)
-    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
-    assert python_calls(lambda: torch.mm(a, b))[0] == 0
-    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "none")
-    assert python_calls(lambda: torch.mm(a, b))[0] == 0
-    assert [launch.function == 7 for launch in routed.driver.launches] == [False, False, True, False]
-    with tilewright.torch.enable("ieee"):
+    for said in ("ieee", "none"):  # the same to enable(), which has no precision here
+        monkeypatch.setattr(routing, "_precision", lambda backend, operator, said=said: said)
+        assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    assert [launch.function == 7 for launch in routed.driver.launches] == [False] * 4
+    with tilewright.torch.enable("ieee", wait=True):
         torch.mm(a, b)
         assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert python_calls(lambda: torch.mm(a, b))[0] == 0

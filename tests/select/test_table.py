@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tilewright.core.errors import RecordsError
@@ -12,7 +13,8 @@ from tilewright.select.model import TERMS, ConfigModel, Fitted
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import Table, file_name
+from tilewright.select.tables.table import SurveyModels, Table, file_name
+from tilewright.select.trees import DEPTH, Correction
 
 
 def entry(gflops=100.0, **changes):
@@ -40,12 +42,19 @@ def test_a_table_is_read_back_as_it_was_written(tmp_path):
         entry(m=65, revision="abc", after_other_work=True, case="NT bfloat16->bfloat16 bias+gelu"),
     )
     kernel = find("split_k")
-    models = {"float32": [Fitted(kernel, kernel.config(), ConfigModel(2, tuple(map(float, range(len(TERMS))))))]}
+    model = Fitted(kernel, kernel.config(), ConfigModel(2, tuple(map(float, range(len(TERMS))))))
+    numbers = np.arange(2.0 * DEPTH).reshape(DEPTH, 2)
+    trees = Correction(numbers.astype(int), numbers / 8, np.arange(2.0 * 2**DEPTH).reshape(2, -1) / 1000)
+    models = {"float32": SurveyModels([model], trees)}
     table = Table.of("NVIDIA X", (9, 0), entries, models)
     table.save(tmp_path / "x.json")
     read = Table.load(tmp_path / "x.json")
     assert read == table
     assert read.entries == entries
+    (fitted,), correction = read.fitted("float32")
+    assert fitted == model
+    for there, here in zip(correction, trees, strict=True):
+        np.testing.assert_allclose(there, here)
 
 
 def test_the_best_config_of_a_kernel_is_kept_and_newer_entries_replace_those_of_the_same():

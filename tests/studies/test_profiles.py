@@ -2,10 +2,13 @@
 
 import pytest
 
+from studies.profiles import figures
 from studies.profiles import measuring as profiles
 from studies.profiles import tables as page
+from studies.profiles.figures import stalls
 from studies.record import Measurements
-from tilewright.core.problem import Problem
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import LADDER, find
 from tilewright.tools.bench import ncu
 from tilewright.tools.bench.profile import Profile
@@ -64,23 +67,30 @@ def test_the_kernels_of_cublas_are_added_up():
 @pytest.mark.parametrize(("capability", "without"), [((9, 0), set()), ((8, 0), {"wgmma", "tma_packed"})])
 def test_every_rung_that_runs_and_cublas_are_profiled(monkeypatch, capability, without):
     launched, multiplied = [], []
-    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
-    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
-    made = list(profiles.of_ladder(capability))
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS] * len(launches))
+    monkeypatch.setattr(
+        ncu, "profile_cublas", lambda one, *of: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)]
+    )
+    made = list(profiles.of_ladder(capability, "NVIDIA H200"))
     names = [launch.kernel for launch in launched]
-    assert set(names) <= {kernel.name for kernel in LADDER}
+    besides = {"gemm_mma", "gemm_mma_tf32", "gemm_sm90", "gemm_tf32_nn"}
+    assert set(names) <= {kernel.name for kernel in LADDER} | besides
     assert not without & set(names)
     if not without:
-        assert set(names) == {kernel.name for kernel in LADDER}
+        assert set(names) == {kernel.name for kernel in LADDER} | besides
+        assert made[-1].kernel == ncu.CUBLAS_TF32
     assert ("naive", "4092x4092x4092") in {(launch.kernel, launch.shape) for launch in launched}
-    assert {launch.problem for launch in launched if launch.shape != "4092x4092x4092"} == set(multiplied)
+    of_rungs = {one.problem for one in launched if one.shape != "4092x4092x4092" and find(one.kernel).rung}
+    assert of_rungs - {Problem.parse("4096", arithmetic=Arithmetic("bfloat16", "float32"))} == set(multiplied)
     assert len(made) == len(launched) + len(multiplied)
 
 
 def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monkeypatch):
     launched, multiplied = [], []
-    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
-    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS] * len(launches))
+    monkeypatch.setattr(
+        ncu, "profile_cublas", lambda one, *of: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)]
+    )
     made = list(profiles.of_library((9, 0), "NVIDIA H200"))
     assert [launch.problem for launch in launched] == multiplied
     assert [(problem.shape, problem.layout, problem.dtype) for problem in multiplied] == [
@@ -129,3 +139,58 @@ def test_a_profile_without_counters_has_an_empty_row(profile):
 def test_a_profile_is_kept_whole(profile):
     assert profiles.profile_of(profiles.measured(profile)) == profile
     assert "counters" not in str(profiles.measured(profile))
+
+
+def test_a_launch_that_fails_leaves_the_others(monkeypatch, capsys):
+    def profile(launches):
+        if any(one.kernel == "coalesced" for one in launches):
+            raise EngineUnavailableError("it may not count")
+        return [COUNTERS] * len(launches)
+
+    monkeypatch.setattr(ncu, "profile", profile)
+    names = ("naive", "coalesced", "padded")
+    launches = [ncu.ProfiledLaunch.of(find(name), find(name).config(), Problem(64, 64, 64)) for name in names]
+    assert [one.kernel for one in profiles._of_launches(launches)] == ["naive", "padded"]
+    assert "coalesced is left out: it may not count" in capsys.readouterr().err
+    with pytest.raises(EngineUnavailableError):
+        list(profiles._of_launches(launches[1:2]))
+
+
+def test_bars_of_stalls_have_all_reasons(profile):
+    svg = stalls([profile, profile.model_copy(update={"kernel": "coalesced", "rung": 2})])
+    for text in ("1 naive", "2 coalesced", "62%", "25%", "12%", "global memory (long scoreboard)", "barrier", "issues"):
+        assert text in svg
+    assert "others" not in svg
+    assert len(svg) < 60_000
+    assert float(svg.partition('viewBox="0 0 ')[2].split()[0]) <= 910
+
+
+def test_small_and_unknown_reasons_are_drawn_together(profile):
+    counters = profile.counters | {ncu.STALLS["membar"]: 0.5, ncu.STALLS["wait"]: 0.01}
+    found = figures._shown(profile.model_copy(update={"counters": counters}))
+    assert found["others"] == pytest.approx(0.51 / 4.51)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_the_table_of_tensor_cores(profile):
+    pipe, conflicts = "sm__pipe_tensor_op_hmma_cycles_active.sum", "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+    more = {"sm__cycles_active.sum": 100.0, pipe: 100.0, "smsp__inst_executed.sum": 2.5e6}
+    more |= {f"{conflicts}_ld.sum": 1e6, f"{conflicts}_st.sum": 2e6}
+    known = profile.model_copy(update={"counters": profile.counters | more})
+    facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc"}
+    other = profile.model_copy(update={"kernel": "padded", "rung": 8})
+    text = page.tensor_cores(run_of(facts, other, known, other), ("naive", "wmma_f16"))
+    assert text.splitlines()[0] == "Nsight Compute, on an NVIDIA H200, 2026-11-25, revision abc:"
+    row = "| 1 naive | float32 | 2,000.0 | 2.5 |  | 3.0 | 25% | long scoreboard 62%, barrier 12% |"
+    assert text.splitlines()[4:] == [row]
+
+
+def test_where_cublas_fails_the_profiles_go_on(monkeypatch, capsys):
+    def fails(problem, library):
+        raise EngineUnavailableError("it failed to launch")
+
+    monkeypatch.setattr(ncu, "profile", lambda launches: [COUNTERS] * len(launches))
+    monkeypatch.setattr(ncu, "profile_cublas", fails)
+    made = list(profiles.of_ladder((8, 0), "NVIDIA A100-SXM4-80GB"))
+    assert made and all(ncu.CUBLAS not in one.kernel for one in made)
+    assert "cuBLAS TF32 of NN float32 is left out: it failed to launch" in capsys.readouterr().err

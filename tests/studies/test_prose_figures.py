@@ -13,6 +13,7 @@ from tilewright.frameworks.torch.distributed.watchdog import GRACE_S
 from tilewright.runtime.cuda import REPLAY_MS
 from tilewright.select.tables.entry import ACCURATE_WITHIN
 from tilewright.tools.bench.end_to_end import WALL_S
+from tilewright.tools.machine.probes import MOST_BYTES, PAGE_BYTES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ("docs/*.md", "docs/tools/*.md", "docs/worklog/measured.md", "docs/worklog/text/*.md")
@@ -31,6 +32,8 @@ CONSTANTS = {
     f"{LENT_BYTES >> 20} MiB",
     f"{LIMIT / 1e9:.0f} GB",
     f"{GRACE_S:.0f} s",
+    f"{MOST_BYTES >> 30} GiB",
+    f"{PAGE_BYTES >> 20} MiB",
     f"{REPLAY_MS:.0f} ms",
     f"{1000 * WALL_S:.0f} ms",
     f"{ACCURATE_WITHIN} times as",

@@ -9,7 +9,7 @@ from tilewright.api.arrays.operand import Operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation
 from tilewright.api.planned_call import PlannedCall, bind, lends, planner
-from tilewright.runtime import launcher
+from tilewright.runtime import background, launcher
 from tilewright.runtime.launcher import Launcher, Planned
 from tilewright.runtime.plan import Plan, Pointers
 
@@ -146,7 +146,11 @@ def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[
     """Plan function in the form that the launcher calls."""
 
     def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
-        made = plan(m, n, k, lda, ldb, ldc, ldd)
+        try:
+            with background.never_waiting():
+                made = plan(m, n, k, lda, ldb, ldc, ldd)
+        except background.PendingCode:  # the caller may have another way than to wait
+            return None
         return (made.steps, made.needs, maker and maker((m, n)), lends(made)) if _launches(made) else None
 
     return planned

@@ -100,12 +100,16 @@ class Engine(Protocol):
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses, cached)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
-        executables = [self.code(job, capturing) for job in needed]
+        executables = self.codes(needed, capturing)
         steps = tuple(map(self.step, needed, executables))
         copy = cached_operand_of(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
         own = executables[launched - 1]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
+
+    def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Executable]:
+        """Executables that launches run; capturing: see `plan`."""
+        return [self.code(job, capturing) for job in needed]
 
     def code(self, job: Job, capturing: Callable[[], bool] | None) -> Executable:
         """Executable that a launch runs; capturing: see `plan`."""

@@ -20,7 +20,7 @@ from tilewright.core.problem import Order, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
-from tilewright.runtime import nvrtc, tensor_maps
+from tilewright.runtime import background, nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.cuda_executable import CudaExecutable
@@ -115,11 +115,23 @@ class CudaEngine(Engine):
             assert self.capability is not None
             if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
                 raise error
-            cubin = nvrtc.compile(kernel, config, variant, self.arch)
+            cubin = background.begun((*key, self.arch)) or nvrtc.compile(kernel, config, variant, self.arch)
             with self.current:
                 executable = CudaExecutable(kernel, config, variant, cubin, self.device)
             self._executables[key] = executable
         return executable
+
+    def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Any]:
+        """The code of launches, loaded.
+
+        Raises:
+            PendingCode: it is being compiled, where the thread does not wait for that (`background.never_waiting`).
+        """
+        if not background.waits():
+            keys = [(job.kernel, job.config, job.variant) for job in needed]
+            missing = [key for key in keys if key not in self._executables]
+            background.require({(*key, self.arch): partial(nvrtc.compile, *key, self.arch) for key in missing})
+        return super().codes(needed, capturing)
 
     def code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
         """The code of a launch, loaded; it cannot be loaded in a capture."""

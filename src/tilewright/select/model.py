@@ -1,10 +1,11 @@
 """The model that kernels are chosen by: what a config takes on a problem, as a linear form fitted to a survey.
 
-    microseconds = sum of coefficient * term
+    microseconds = sum of coefficient * term, times what trees say
 
 Terms are counts that follow from sizes, orders, alignment and the config's tile: waves of blocks, steps along k, bytes.
 Coefficients are those of one config on one GPU, none of them negative, and lie in the GPU's table. So do blocks that
 run on a multiprocessor at a time, as far as its throughput shows it: where two share what one would use alone, one.
+Trees (`select.trees`) are those of all configs together, and know a config by its tile alone.
 """
 
 import math
@@ -22,6 +23,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Copying, Staging, Streaming, Warpgroups, Warps
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses, lines_aligned
+from tilewright.select.trees import Correction
 
 Floats = NDArray[np.float64]
 
@@ -36,9 +38,10 @@ after the other, in whole waves of blocks; "work" is without what the last wave 
 
 _BYTES = [number for number, name in enumerate(TERMS) if name.endswith("bytes") or name == "bytes_past_l2"]
 _STEPS = [number for number, name in enumerate(TERMS) if name.startswith(("steps", "waves", "work"))]
-_FIRST, _SECOND = TERMS.index("steps_a_row"), TERMS.index("waves")
 _FACTOR_BYTES = TERMS.index("factor_bytes")
 _MEGA = 1e6
+_NEAR = 1.3
+"""Predictions up to this many times the least are corrected."""
 _KEPT_IN_L2 = 0.6
 """Share of the L2 cache that operands are found in."""
 _MMA_PRODUCTS = 1024
@@ -136,6 +139,8 @@ class Grid(NamedTuple):
 class StepCounts(NamedTuple):
     """Counts that follow from a grid and sizes."""
 
+    tiles: Any
+    """Tiles of blocks, those of clusters that lie beyond D among them."""
     steps: Any
     """Steps along k of all tiles."""
     longest: Any
@@ -162,35 +167,45 @@ class StepCounts(NamedTuple):
             waves = np.where(grid.shares, np.maximum(filled, 1), waves)
             longest = np.where(grid.shares, np.maximum(work, 1), longest)
             each = np.minimum(each, longest)
-        return cls(tiles * steps, longest, waves, work, each)
+        return cls(tiles, tiles * steps, longest, waves, work, each)
 
 
-def _of_problem(sizes: ProblemSizes, gpu: Gpu) -> list[Any]:
-    """The first terms, which are the same of all configs."""
+def terms_of(grid: Grid, counts: StepCounts, sizes: ProblemSizes, gpu: Gpu) -> Floats:
+    """The terms, one a row: of configs on a problem, or of a config on problems."""
     a, b, d = sizes.a_bytes / _MEGA, sizes.b_bytes / _MEGA, sizes.d_bytes / _MEGA
     unaligned_a, unaligned_b, unaligned_d = sizes.unaligned
-    past = np.maximum(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0)
-    unaligned = unaligned_a, unaligned_b, unaligned_d, unaligned_a * a, unaligned_b * b, unaligned_d * d
-    return [1.0, a + b, d, *unaligned, np.log2(1 + sizes.k), past]
+    _, steps, longest, waves, work, each = counts
+    return _rows(
+        len(TERMS), counts, 1.0, a + b, d, *sizes.unaligned, unaligned_a * a, unaligned_b * b, unaligned_d * d,
+        np.log2(1 + sizes.k), np.maximum(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0),
+        longest * (1 - sizes.a_column), longest * sizes.a_column, longest * (1 - sizes.b_column),
+        longest * sizes.b_column, longest * unaligned_a, longest * unaligned_b, waves, waves * unaligned_d, work,
+        steps * sizes.item * (grid.sides * grid.depth / _MEGA), each, np.log2(np.maximum(waves, 1)),
+    )  # fmt: skip
 
 
-def _of_steps(sizes: ProblemSizes) -> list[Any]:
-    """Terms that count steps, over `StepCounts.longest`."""
-    a, b = sizes.a_column, sizes.b_column
-    return [1 - a, a, 1 - b, b, sizes.a_unaligned, sizes.b_unaligned]
+def _rows(rows: int, counts: StepCounts, *values: Any) -> Floats:
+    """Values, one a row: of each config, or of each problem."""
+    found = np.empty((rows, len(counts.each)))
+    for number, value in enumerate(values):
+        found[number] = value
+    return found
 
 
-def terms_of(grid: Grid, sizes: ProblemSizes, gpu: Gpu) -> Floats:
-    """The terms, one a row, of one config on many problems."""
-    counts = StepCounts.of(grid, sizes, gpu)
-    steps, longest, waves, work, each = counts
-    rows = [
-        *_of_problem(sizes, gpu),
-        *(longest * one for one in _of_steps(sizes)),
-        waves, waves * sizes.d_unaligned, work, steps * sizes.item * (grid.sides * grid.depth / _MEGA), each,
-        np.log2(np.maximum(waves, 1)),
-    ]  # fmt: skip
-    return np.array([np.broadcast_to(row, np.shape(longest)) for row in rows], np.float64)
+FEATURES = 21
+"""Numbers of a config on a problem that trees ask for."""
+
+
+def features_of(grid: Grid, counts: StepCounts, sizes: ProblemSizes) -> Floats:
+    """Numbers that trees ask for, one a row: of configs on a problem, or of a config on problems; none is empty."""
+    tiles, steps, _, waves, work, each = counts
+    m, n, k, batch = sizes.m, sizes.n, sizes.k, sizes.batch
+    filled, covered = work / each, tiles * grid.rows * grid.cols
+    return _rows(
+        FEATURES, counts, m, n, k, batch, m * n * k * batch, sizes.a_column, sizes.b_column, *sizes.unaligned,
+        filled, waves / filled, each, m * n * batch * grid.blocks / covered, k * tiles / (steps * grid.depth),
+        grid.rows, grid.cols, grid.depth, grid.blocks, grid.parts, grid.together,
+    )  # fmt: skip
 
 
 class ConfigModel(NamedTuple):
@@ -295,23 +310,28 @@ def _rate(kernel: Kernel, gpu: Gpu) -> float:
 class Models:
     """Configs that are compared on one GPU, their models side by side."""
 
-    def __init__(self, gpu: Gpu, fitted: Sequence[Fitted]) -> None:
+    def __init__(
+        self, gpu: Gpu, fitted: Sequence[Fitted], correction: Correction | None = None, corrected: Sequence[bool] = ()
+    ) -> None:
+        """Compare configs.
+
+        Args:
+            gpu, fitted: what is compared where.
+            correction: of predictions.
+            corrected: whether it was fitted to measurements of a config, by config.
+        """
         self.gpu, self.fitted = gpu, fitted
+        self._correction, self._corrected = correction, np.array(corrected)
         columns = zip(*(Grid.of(one.kernel, one.config, one.model.together) for one in fitted), strict=True)
-        self._grid = grid = Grid(*(np.array(column) if any(column) else False for column in columns))
-        coefficients = np.array([one.model.coefficients for one in fitted]).T
-        self._of_problem, self._of_steps = coefficients[:_FIRST], coefficients[_FIRST:_SECOND]
-        self._waves, self._waves_unaligned, self._work, of_bytes, self._each, self._log = coefficients[_SECOND:]
-        self._bytes = of_bytes * grid.sides * grid.depth / _MEGA
+        self._grid = Grid(*(np.array(column) if any(column) else False for column in columns))
+        self._coefficients = np.array([one.model.coefficients for one in fitted]).T
 
     def us(self, sizes: ProblemSizes) -> Floats:
-        """Microseconds that each config is expected to take: `terms_of`, times the coefficients."""
-        steps, longest, waves, work, each = StepCounts.of(self._grid, sizes, self.gpu)
-        found: Floats = np.array(_of_problem(sizes, self.gpu)).dot(self._of_problem)
-        found += longest * np.array(_of_steps(sizes)).dot(self._of_steps)
-        found += waves * (self._waves + self._waves_unaligned if sizes.d_unaligned else self._waves)
-        found += work * self._work
-        found += steps * (self._bytes * sizes.item)
-        found += each * self._each
-        found += np.log2(np.maximum(waves, 1)) * self._log
+        """Microseconds that each config is expected to take: `terms_of`, times the coefficients, and corrected where
+        that is not far above the least."""
+        counts = StepCounts.of(self._grid, sizes, self.gpu)
+        found: Floats = (terms_of(self._grid, counts, sizes, self.gpu) * self._coefficients).sum(axis=0)
+        if self._correction and sizes.m * sizes.n * sizes.k:
+            near = np.flatnonzero(self._corrected & (found <= _NEAR * found.min()))
+            found[near] *= self._correction.factors(features_of(self._grid, counts, sizes)[:, near])
         return found

@@ -181,7 +181,7 @@ def _split(kernel: Kernel) -> float:
 class _Candidates:
     """The configs among which is chosen on a GPU, for factors of a type and an order of sums."""
 
-    def __init__(self, models: Models, surveyed: frozenset[Kernel]) -> None:
+    def __init__(self, models: Models, surveyed: set[Kernel]) -> None:
         kernels = [one.kernel for one in models.fitted]
         self.models = models
         self.numbers = {(one.kernel, one.config): number for number, one in enumerate(models.fitted)}
@@ -215,7 +215,7 @@ def compared_on(
     """
     gpu = find_gpu(device, capability)
     measured_on, fitted = store.fitted(device, capability, dtype)
-    if not fitted:
+    if not fitted.configs:
         return None
     kernels = (kernel_for(dtype),) if grouped else KERNELS
     configs = [
@@ -225,15 +225,20 @@ def compared_on(
         for config in dict.fromkeys((*kernel.candidates(capability), *(orders.own(kernel) if order else ())))
         if order is None or kernel.sums(config).order == order
     ]
-    models = [Fitted(*choice, lent(*choice, fitted, measured_on, gpu)) for choice in configs]
-    return _Candidates(Models(gpu, models), frozenset(one.kernel for one in fitted)) if models else None
+    models = [Fitted(*choice, lent(*choice, fitted.configs, measured_on, gpu)) for choice in configs]
+    if not models:
+        return None
+    known = {(one.kernel, one.config) for one in fitted.configs}
+    corrected = [(one.kernel, one.config) in known for one in models]
+    return _Candidates(Models(gpu, models, fitted.correction, corrected), {kernel for kernel, _ in known})
 
 
 def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, device: str = "") -> float:
     """Microseconds that a config is expected to take on a problem."""
     measured_on, fitted = store.fitted(device, gpu.capability, problem.dtype)
-    models = Models(gpu, [Fitted(kernel, config, lent(kernel, config, fitted, measured_on, gpu))])
-    return float(models.us(ProblemSizes.of(problem))[0])
+    own = Fitted(kernel, config, lent(kernel, config, fitted.configs, measured_on, gpu))
+    corrected = any((one.kernel, one.config) == (kernel, config) for one in fitted.configs)
+    return float(Models(gpu, [own], fitted.correction, [corrected]).us(ProblemSizes.of(problem))[0])
 
 
 def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) -> _Measured | None:

@@ -81,7 +81,7 @@ def test_what_stays_with_pytorch(emulated):
 
 def test_tf32_is_followed_where_no_precision_is_given(emulated, monkeypatch):
     by = {asked: routing._options_by(asked, batch_invariant=True).by for asked in (None, "float32", "tf32")}
-    assert [by[None][said].precision for said in ("none", "ieee", "tf32")] == [None, "ieee", "tf32"]
+    assert [by[None][said].precision for said in ("none", "tf32")] == [None, "tf32"]
     assert by["float32"]["tf32"] == Request(batch_invariant=True)
     assert by["tf32"]["none"].precision == "tf32"
     assert all(options.batch_invariant for options in [*by[None].values(), *by["float32"].values()])

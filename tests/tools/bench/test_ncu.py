@@ -8,8 +8,9 @@ import pytest
 
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Problem, Scalars, orders
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
-from tilewright.tools.bench import ncu
+from tilewright.tools.bench import ncu, ncu_target
 
 PRINTED = """==PROF== Connected to process 661
 ==PROF== Profiling "naive" - 0: 0%....50%....100% - 5 passes
@@ -113,6 +114,32 @@ def test_all_kernels_of_cublas_are_profiled(stand_in):
     found = ncu.profile_cublas(Problem(64, 64, 64))
     assert [one.kernel for one in found] == ["gemm<4>", "splitK"]
     assert [set(one.counters.values()) for one in found] == [{1000}, {1001}]
+
+
+def test_the_target_runs_its_launches(tmp_path, monkeypatch):
+    """On the emulator, in place of the GPU."""
+    launched = []
+    engine = EmulatorEngine()
+    start = engine.start
+    monkeypatch.setattr(engine, "start", lambda plan, *given: (launched.append(plan), start(plan, *given)))
+    monkeypatch.setattr(ncu_target, "CudaEngine", lambda: engine)
+    kernels = [find(name) for name in ("naive", "wmma_f16", "gemm_mma")]
+    listed = [
+        ncu.ProfiledLaunch.of(one, one.config(), Problem(64, 64, 64, one.support.arithmetic())) for one in kernels
+    ]
+    (tmp_path / "launches.json").write_text(json.dumps([one.model_dump() for one in listed]))
+    monkeypatch.setattr(sys, "argv", ["target", str(tmp_path / "launches.json")])
+    ncu_target.main()
+    assert [(plan.kernel, plan.problem) for plan in launched] == [
+        (kernel, one.problem) for kernel, one in zip(kernels, listed, strict=True)
+    ]
+
+
+def test_cublas_in_tf32_is_another_kernel_of_the_target(stand_in):
+    stand_in()
+    launch = ncu.ProfiledLaunch.of(ncu.CUBLAS_TF32, {}, Problem(64, 64, 64))
+    assert (launch.kernel, launch.problem) == ("cuBLAS TF32", Problem(64, 64, 64))
+    assert len(ncu.profile_cublas(launch.problem, ncu.CUBLAS_TF32)) == 1
 
 
 def test_why_it_may_not_count(stand_in):

@@ -56,6 +56,8 @@ def small(arguments):
     sizes = {"--shape": SHAPE, "--suite": "small", "--batch": BATCH}
     words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     sized = {"--shape", "--suite", "softmax.cu"} & set(words)
+    if command == "info":
+        words = []  # --measure needs a GPU
     if command in ("bench", "check", "explain", "sass", "tune") and not sized:
         words += ["--shape", SHAPE]
     if command in ("bench", "tune"):

@@ -6,6 +6,7 @@ from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.kernel import Choice
+from tilewright.select.tables.table import SurveyModels
 from tilewright.tools.tune.fitting import fit
 from tilewright.tools.tune.survey import Surveyed, SurveyFile
 
@@ -25,4 +26,4 @@ def test_a_file_with_configs_that_are_gone_is_gone_on_with(tmp_path):
 
 
 def test_of_a_survey_that_measured_nothing_there_are_no_models():
-    assert fit([], find_gpu("NVIDIA H100 80GB HBM3", (9, 0))) == []
+    assert fit([], find_gpu("NVIDIA H100 80GB HBM3", (9, 0))) == SurveyModels()

@@ -12,9 +12,8 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, valid_configs
-from tilewright.select.model import Fitted
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import FittedByType, Table, config_of, file_name
+from tilewright.select.tables.table import ModelsByType, SurveyModels, Table, config_of, file_name
 
 FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
 """Environment variable that names another folder for the user's tables."""
@@ -58,7 +57,7 @@ def of_gpu(device: str, capability: tuple[int, int]) -> list[Table]:
 
 
 @lru_cache
-def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, Sequence[Fitted]]:
+def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, SurveyModels]:
     """Models for factors of a type, of the first table `of_gpu` that has some, and what GPU that is of.
 
     float16 has bfloat16's, and so have float8 factors. Those of the other type that was surveyed come last: models of
@@ -67,8 +66,9 @@ def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, S
     surveyed, other = ("float32", "bfloat16") if dtype == "float32" else ("bfloat16", "float32")
     table = next((one for one in of_gpu(device, capability) if one.models.get(surveyed)), None)
     if table is None:
-        return find_gpu(device, capability), ()
-    return find_gpu(table.gpu, table.capability), [*table.fitted(surveyed), *table.fitted(other)]
+        return find_gpu(device, capability), SurveyModels()
+    configs, correction = table.fitted(surveyed)
+    return find_gpu(table.gpu, table.capability), SurveyModels([*configs, *table.fitted(other).configs], correction)
 
 
 def device_of(gpu: Gpu) -> str:
@@ -82,7 +82,7 @@ def forget() -> None:
     fitted.cache_clear()
 
 
-def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry], models: FittedByType | None = None) -> Path:
+def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry], models: ModelsByType | None = None) -> Path:
     """Add entries to the user's table of a GPU, and models, and return its file. A damaged table is set aside, with a
     warning.
 

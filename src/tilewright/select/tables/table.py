@@ -3,6 +3,7 @@
     {"format": 3, "gpu": "NVIDIA H200", "capability": [9, 0],
      "runs": [[revision, whether runs after other work were measured], ...],
      "models": {element type: [[choice, blocks of a multiprocessor, [coefficient, ...]], ...]},
+     "trees": {element type: [[[feature, ...], [threshold, ...], [leaf in 1/10000, ...]], ...]},
      "kernels": [[name, [parameter, ...], [config's values, ...], ...], ...],
      "cases": {"NN float32": [[m, n, k, batch, [choice, GFLOP/s, cuBLAS's, error over cuBLAS's, run], ...], ...]}}
 
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +29,10 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
 from tilewright.kernels.support import Addresses
-from tilewright.select.model import TERMS, ConfigModel, Fitted, ProblemSizes
+from tilewright.select.model import FEATURES, TERMS, ConfigModel, Fitted, ProblemSizes
 from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
 from tilewright.select.tables.entry import Entry, best_of_kernels
+from tilewright.select.trees import DEPTH, Correction
 
 FORMAT = 3
 """Version of the format, the only one that is read."""
@@ -40,6 +42,8 @@ KIND = json_kind("a tuned table", "format", "gpu")
 _CASE = re.compile(r"[NT]{2} \w+(->\w+)?( [\w+]+)?")
 _DIGITS = 5
 _SIZES, _NUMBERS = 4, 5
+_LEAVES = 10_000
+"""Units of a leaf."""
 
 Choice = tuple[str, Sequence[str], Sequence[int]]
 """A kernel's name, its parameters, and a config's values of them."""
@@ -51,7 +55,15 @@ def config_of(choice: Choice) -> Config:
     return Config(dict(zip(names, values, strict=True)))
 
 
-FittedByType = Mapping[str, Sequence[Fitted]]
+class SurveyModels(NamedTuple):
+    """Models that were fitted to the survey of an element type."""
+
+    configs: Sequence[Fitted] = ()
+    correction: Correction | None = None
+    """Trees of all configs together; None in a table without any."""
+
+
+ModelsByType = Mapping[str, SurveyModels]
 """Models, by the element type of A and B."""
 
 _Problems = list[list[Any]]
@@ -67,6 +79,8 @@ class Table:
     capability: tuple[int, int]
     models: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
     """By element type of A and B: choice, blocks of a multiprocessor, coefficients. See `fitted`."""
+    trees: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
+    """By element type: features, thresholds and leaves of each tree."""
     runs: Sequence[tuple[str | None, bool]] = ()
     """Revision of the source that was measured, and whether runs after other work were."""
     choices: Sequence[Choice] = ()
@@ -74,11 +88,11 @@ class Table:
 
     @classmethod
     def of(
-        cls, gpu: str, capability: tuple[int, int], entries: Iterable[Entry] = (), models: FittedByType | None = None
+        cls, gpu: str, capability: tuple[int, int], entries: Iterable[Entry] = (), models: ModelsByType | None = None
     ) -> "Table":
         """A table of entries: by case, work and problem, the best first."""
         kept = sorted(entries, key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
-        fitted = [(dtype, one) for dtype, several in (models or {}).items() for one in several]
+        fitted = [(dtype, one) for dtype, several in (models or {}).items() for one in several.configs]
         measured = {_choice(entry.kernel, entry.config) for entry in kept}
         configs = sorted(measured | {_choice(one.kernel.name, one.config) for _, one in fitted})
         choices = {config: number for number, config in enumerate(configs)}
@@ -95,7 +109,8 @@ class Table:
         numbered: dict[str, list[Any]] = {dtype: [] for dtype in models or ()}
         for dtype, (kernel, config, (together, coefficients)) in fitted:
             numbered[dtype].append([choices[_choice(kernel.name, config)], together, list(coefficients)])
-        return cls(gpu, capability, numbered, list(runs), configs, cases)
+        trees = {dtype: _trees(one.correction) for dtype, one in (models or {}).items() if one.correction}
+        return cls(gpu, capability, numbered, trees, list(runs), configs, cases)
 
     @classmethod
     def load(cls, path: Path) -> "Table":
@@ -127,25 +142,29 @@ class Table:
             kernels[-1].append(values)
         head = {"format": FORMAT, "gpu": self.gpu, "capability": self.capability, "runs": self.runs}
         parts = [f"{_json(name)}:{_json(value)}" for name, value in head.items()]
-        if self.models:
-            models = ",\n".join(f"{_json(dtype)}:[\n{_lines(one)}]" for dtype, one in self.models.items())
-            parts.append(f'"models":{{\n{models}}}')
+        for name, by_type in (("models", self.models), ("trees", self.trees)):
+            if by_type:
+                lines = ",\n".join(f"{_json(dtype)}:[\n{_lines(one)}]" for dtype, one in by_type.items())
+                parts.append(f'"{name}":{{\n{lines}}}')
         parts.append(f'"kernels":[\n{_lines(kernels)}]')
         cases = ",\n".join(f"{_json(case)}:[\n{_lines(problems)}]" for case, problems in self.cases.items())
         parts.append(f'"cases":{{\n{cases}}}')
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
-    def fitted(self, dtype: str) -> list[Fitted]:
+    def fitted(self, dtype: str) -> SurveyModels:
         """The models for factors of a type, of configs that kernels have today."""
         found = []
         for number, together, coefficients in self.models.get(dtype, ()):
             name = self.choices[number][0]
             if (config := recorded(name, config_of(self.choices[number]))) is not None:
                 found.append(Fitted(find(name), config, ConfigModel(together, tuple(coefficients))))
-        return found
+        if not (trees := self.trees.get(dtype)):
+            return SurveyModels(found)
+        features, thresholds, leaves = map(np.array, zip(*trees, strict=True))
+        return SurveyModels(found, Correction(features.T, thresholds.T, leaves / _LEAVES))
 
     @property
-    def _fitted(self) -> dict[str, list[Fitted]]:
+    def _fitted(self) -> dict[str, SurveyModels]:
         return {dtype: self.fitted(dtype) for dtype in self.models}
 
     def of_today(self) -> "Table":
@@ -153,7 +172,7 @@ class Table:
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
         return Table.of(self.gpu, self.capability, self._entries_with(now), self._fitted)
 
-    def merged(self, entries: Iterable[Entry], models: FittedByType | None = None) -> "Table":
+    def merged(self, entries: Iterable[Entry], models: ModelsByType | None = None) -> "Table":
         """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
         kept = best_of_kernels((*self.of_today().entries, *entries))
         return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
@@ -225,7 +244,8 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"format: got {facts['format']!r}")
     choices = [(kernel, tuple(names), tuple(one)) for kernel, names, *configs in facts["kernels"] for one in configs]
     runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
-    table = Table(gpu, (major, minor), facts.get("models", {}), runs, choices, facts["cases"])
+    models, trees = facts.get("models", {}), facts.get("trees", {})
+    table = Table(gpu, (major, minor), models, trees, runs, choices, facts["cases"])
     for kernel, names, values in choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
@@ -233,6 +253,12 @@ def _read(facts: Any) -> Table:
         low, high = min(together, *coefficients), max(together, *coefficients)
         if not (len(coefficients) == len(TERMS) and 0 <= low <= high < math.inf and 0 <= number < len(choices)):
             raise ValueError(f"models must be of a choice and have {len(TERMS)} coefficients, at least 0")
+    for features, thresholds, leaves in (one for several in trees.values() for one in several):
+        known = len(features) == len(thresholds) == DEPTH and len(leaves) == 2**DEPTH
+        if not (known and 0 <= min(features) <= max(features) < FEATURES and np.isfinite([*thresholds, *leaves]).all()):
+            raise ValueError(
+                f"trees must have {DEPTH} of {FEATURES} features, as many thresholds, and {2**DEPTH} leaves"
+            )
     for case in table.cases:
         if not _CASE.fullmatch(case):
             raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
@@ -251,6 +277,13 @@ def _read(facts: Any) -> Table:
 
 def _choice(kernel: str, config: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
     return kernel, tuple(config), tuple(config.values())
+
+
+def _trees(correction: Correction) -> list[list[Any]]:
+    leaves = np.round(correction.leaves * _LEAVES).astype(int)
+    return [
+        list(one) for one in zip(*map(np.ndarray.tolist, (*(one.T for one in correction[:2]), leaves)), strict=True)
+    ]
 
 
 def _rounded(value: float | None) -> float | None:

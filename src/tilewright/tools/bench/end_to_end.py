@@ -372,7 +372,7 @@ class TorchCalls:
 def exact(torch: Any) -> Iterator[None]:
     """In a `with` block, PyTorch multiplies float32 in float32, not TF32.
 
-    Where it does so already nothing is set: allow_tf32 = False would be "ieee" for good, which `enable()` follows.
+    Where it does so already nothing is set: allow_tf32 = False would be "ieee" for good.
     """
     settings = torch.backends.cuda.matmul
     if not settings.allow_tf32:

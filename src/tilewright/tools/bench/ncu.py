@@ -107,12 +107,19 @@ SEEN = (
     "dram__bytes_write.sum",
     "smsp__issue_active.sum",
     "smsp__cycles_active.sum",
+    "sm__cycles_active.sum",
+    "smsp__inst_executed.sum",
+    "sm__pipe_tensor_cycles_active.sum",
+    "sm__pipe_tensor_op_hmma_cycles_active.sum",
+    "sm__inst_executed_pipe_tensor_op_hmma.sum",
+    "sm__inst_executed_pipe_tensor_op_gmma.sum",
     *STALLS.values(),
 )
 """Counters that only the profiler has: of time, caches, memory and the schedulers."""
 
-CUBLAS = "cuBLAS"
-"""Stands for the library among the kernels of launches: what its default launches."""
+CUBLAS, CUBLAS_TF32 = "cuBLAS", "cuBLAS TF32"
+"""Stand for the library among the kernels of launches: what its default launches, of factors as they are or rounded to
+TF32."""
 
 
 def problem_of(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
@@ -125,7 +132,7 @@ class ProfiledLaunch(Facts):
     """A launch, as the profiled process is given it."""
 
     kernel: str
-    """`CUBLAS` for the library."""
+    """`CUBLAS` or `CUBLAS_TF32` for the library."""
     config: dict[str, int]
     shape: str
     dtype: str
@@ -136,12 +143,11 @@ class ProfiledLaunch(Facts):
 
     @classmethod
     def of(
-        cls, kernel: Kernel | None, config: Mapping[str, int], problem: Problem, scalars: Scalars = Scalars()
+        cls, kernel: Kernel | str, config: Mapping[str, int], problem: Problem, scalars: Scalars = Scalars()
     ) -> "ProfiledLaunch":
-        """The launch of a problem without gaps between rows (or columns, by the orders); without a kernel, what
-        cuBLAS's default launches."""
+        """The launch of a problem without gaps between rows (or columns, by the orders), by a kernel or `CUBLAS`."""
         types: dict[str, Any] = {"dtype": problem.dtype, "out_dtype": problem.result, "layout": problem.layout}
-        name = kernel.name if kernel else CUBLAS
+        name = kernel if isinstance(kernel, str) else kernel.name
         return cls(kernel=name, config=dict(config), shape=problem.shape, **scalars._asdict(), **types)
 
     @property
@@ -203,13 +209,17 @@ def profile(launches: Sequence[ProfiledLaunch]) -> list[dict[str, float]]:
     return [one.counters for one in counted]
 
 
-def profile_cublas(problem: Problem) -> list[Profiled]:
+def profile_cublas(problem: Problem, library: str = CUBLAS) -> list[Profiled]:
     """The kernels that cuBLAS's default launches on a problem, in their order, with their counters.
+
+    Args:
+        problem: what is computed.
+        library: `CUBLAS` or `CUBLAS_TF32`.
 
     Raises:
         EngineUnavailableError: as of `profile`, or cuBLAS is not there.
     """
-    counted, words = _profiled([ProfiledLaunch.of(None, {}, problem)], ["--profile-from-start=off"])
+    counted, words = _profiled([ProfiledLaunch.of(library, {}, problem)], ["--profile-from-start=off"])
     if not counted:
         raise EngineUnavailableError(_reason(words, 0, 1))
     return counted

@@ -11,9 +11,9 @@ from tilewright.kernels import find
 from tilewright.runtime.base import run
 from tilewright.runtime.cuda import CudaEngine
 from tilewright.runtime.driver import check
-from tilewright.tools.bench.cublas import DEFAULT, CublasBaseline
+from tilewright.tools.bench.cublas import CublasBaseline
 from tilewright.tools.bench.measure import OperandSet, operand_sets
-from tilewright.tools.bench.ncu import CUBLAS, ProfiledLaunch
+from tilewright.tools.bench.ncu import CUBLAS, CUBLAS_TF32, ProfiledLaunch
 from tilewright.tools.bench.verify import Operands
 
 
@@ -24,7 +24,7 @@ def main() -> None:
         launch = ProfiledLaunch(**one)
         scalars = Scalars(launch.alpha, launch.beta)
         (operands,) = operand_sets(engine, Operands.draw(launch.problem, scalars), count=1)
-        if launch.kernel == CUBLAS:
+        if launch.kernel in (CUBLAS, CUBLAS_TF32):
             _run_cublas(engine, launch, operands)
         else:
             kernel = find(launch.kernel)
@@ -34,7 +34,8 @@ def main() -> None:
 
 def _run_cublas(engine: CudaEngine, launch: ProfiledLaunch, operands: OperandSet) -> None:
     """Its default, twice: the first call may launch what later ones do not. The profiler is given the second."""
-    work = CublasBaseline(engine).works(launch.problem, [operands])[DEFAULT]
+    precision = "tf32" if launch.kernel == CUBLAS_TF32 else None
+    work = CublasBaseline(engine).default(launch.problem, [operands], precision)
     with engine.current:
         work(0, engine.stream)
         engine.synchronize()

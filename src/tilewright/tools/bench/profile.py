@@ -6,6 +6,9 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench import ncu
 
+_PARTS = 4
+"""Parts of a multiprocessor, each with a tensor core, whose cycles a counter adds up."""
+
 
 class Profile(ncu.ProfiledLaunch):
     """One launch of a kernel of ours, or all that cuBLAS launches for one product."""
@@ -73,6 +76,31 @@ class Profile(ncu.ProfiledLaunch):
     def issuing(self) -> float | None:
         """Share of the schedulers' cycles in which one issued an instruction."""
         return self._share("smsp__issue_active.sum", "smsp__cycles_active.sum")
+
+    @property
+    def instructions(self) -> float | None:
+        """Instructions of warps that were executed."""
+        return self._sum("smsp__inst_executed.sum")
+
+    @property
+    def tensor_busy(self) -> float | None:
+        """Share of the cycles of multiprocessors' four parts in which their tensor cores computed."""
+        either = ("sm__pipe_tensor_cycles_active.sum", "sm__pipe_tensor_op_hmma_cycles_active.sum")
+        name = next((one for one in either if one in self.counters), either[0])
+        share = self._share(name, "sm__cycles_active.sum")
+        return None if share is None else share / _PARTS
+
+    @property
+    def conflicts(self) -> float | None:
+        """Bank conflicts of loads and stores of shared memory."""
+        conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+        return self._sum(f"{conflicts}_ld.sum", f"{conflicts}_st.sum")
+
+    @property
+    def shared_wavefronts(self) -> float | None:
+        """Wavefronts of loads and stores of shared memory."""
+        wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+        return self._sum(f"{wavefronts}_ld.sum", f"{wavefronts}_st.sum")
 
     @property
     def stalls(self) -> Mapping[str, float]:

@@ -1,17 +1,45 @@
 """The command line: `tilewright info`."""
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from tilewright import version
 from tilewright.api.engines import cuda_unavailable, resolve_engine
-from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.errors import EngineUnavailableError, PathError
+from tilewright.core.files import check_outputs
 from tilewright.runtime import cache
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.environment import environment
+from tilewright.tools.cli import options
 from tilewright.tools.cli.streams import out
-from tilewright.tools.report.tables import info_table
+from tilewright.tools.cli.terminal import json_output, results, write_json
+from tilewright.tools.machine import probes
+from tilewright.tools.machine.record import Machine
+from tilewright.tools.report.tables import info_table, machine_table
 
 
-def run_info() -> None:
-    """Show what this machine offers: GPU or none, compilers, libraries, cache folder."""
+def run_info(
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure the GPU: latency and bandwidth of its arithmetic and memories."),
+    ] = False,
+    json_path: Annotated[Path | None, options.json_of("what --measure measured here; - prints it")] = None,
+) -> None:
+    """Show what this machine offers: GPU or none, compilers, libraries, cache folder. Or measure its GPU."""
+    if measure:
+        check_outputs([json_output(json_path, Machine.kind())])
+        found = probes.measure(resolve_engine("cuda"))
+        results(json_path).print(machine_table(found))
+        write_json(json_path, found.model_dump(), "the measurements")
+    elif json_path is None:
+        _show()
+    else:
+        raise PathError(f"--json={json_path} is where --measure writes: give --measure too")
+
+
+def _show() -> None:
     engine: Engine | None = None
     try:
         engine = resolve_engine("auto")

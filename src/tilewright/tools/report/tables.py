@@ -7,6 +7,7 @@ from rich.text import Text
 
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Record
+from tilewright.tools.machine.record import Machine, binary_bytes
 from tilewright.tools.report.fitted import Column, FittedTable
 from tilewright.tools.report.ratios import share, speed
 
@@ -46,6 +47,26 @@ def info_table(facts: Mapping[str, str]) -> Table:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(name, Text(value))
+    return table
+
+
+def machine_table(machine: Machine) -> FittedTable:
+    """One row a level of a GPU: latency, bandwidth, and how much memory was read."""
+    table = FittedTable(
+        Column("level", style="bold", wraps=" "),
+        *(Column(heading, "right") for heading in ("cycles", "ns", "GB/s", "bytes/clock/SM", "read")),
+        title=f"{machine.environment['gpu']['name']}, {machine.clock_mhz:,.0f} MHz while it computes",
+        caption="cycles, ns: latency. SM: multiprocessor. read: memory that is read. registers: operands of FMAs, 12 "
+        "bytes each, from the rate of FMAs.",
+    )
+    for level, cycles, ns, gbs, bytes_per_clock, size in machine.rows:
+        table.add_row(
+            level,
+            *("" if one is None else f"{one:,.1f}" for one in (cycles, ns)),
+            "" if gbs is None else f"{gbs:,.0f}",
+            "" if bytes_per_clock is None else f"{bytes_per_clock:,.1f}",
+            binary_bytes(size) if size else "",
+        )
     return table
 
 

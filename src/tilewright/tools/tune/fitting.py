@@ -1,4 +1,5 @@
-"""Models of configs fitted to what a survey measured: `select.model`'s linear form, no coefficient below 0.
+"""Models of configs fitted to what a survey measured: `select.model`'s linear form, no coefficient below 0, and trees
+for what it misses.
 
 Squares of relative errors are made small, those of outliers counting less. How many blocks of a config a multiprocessor
 runs at a time, as far as its throughput shows, is what fits best.
@@ -10,7 +11,9 @@ import numpy as np
 
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.kernel import Choice
-from tilewright.select.model import ConfigModel, Fitted, Floats, Grid, ProblemSizes, terms_of
+from tilewright.select.model import ConfigModel, Fitted, Floats, Grid, ProblemSizes, StepCounts, features_of, terms_of
+from tilewright.select.tables.table import SurveyModels
+from tilewright.tools.tune.boosting import boosted
 from tilewright.tools.tune.survey import Surveyed
 
 FEWEST = 60
@@ -23,26 +26,36 @@ _OUTLIER = 0.12
 _DIGITS = 5
 
 
-def fit(surveyed: Sequence[Surveyed], gpu: Gpu) -> list[Fitted]:
+def fit(surveyed: Sequence[Surveyed], gpu: Gpu) -> SurveyModels:
     """The models of all configs that a survey measured often enough."""
     if not surveyed:
-        return []
+        return SurveyModels()
     sizes = ProblemSizes.joined([ProblemSizes.of(one.problem) for one in surveyed])
     choices = dict.fromkeys(choice for one in surveyed for choice in one.us)
-    found = []
+    found, columns = list[Fitted](), list[Floats]()
     for choice in choices:
         us = np.array([one.us.get(choice, np.nan) for one in surveyed])
         known = ~np.isnan(us)
         if known.sum() >= FEWEST:
             here = ProblemSizes(*(values[known] for values in sizes))
-            found.append(Fitted(*choice, _model(choice, here, us[known], gpu)))
-    return found
+            model = _model(choice, here, us[known], gpu)
+            grid = Grid.of(*choice, model.together)
+            counts = StepCounts.of(grid, here, gpu)
+            predicted = np.dot(model.coefficients, terms_of(grid, counts, here, gpu))
+            features = features_of(grid, counts, here)
+            columns.append(np.vstack((us[known], predicted, np.flatnonzero(known), features)))
+            found.append(Fitted(*choice, model))
+    if not found:
+        return SurveyModels()
+    us, predicted, problems, *rows = np.hstack(columns)
+    return SurveyModels(found, boosted(np.array(rows).T, us, predicted, problems.astype(np.int64)))
 
 
 def _model(choice: Choice, sizes: ProblemSizes, us: Floats, gpu: Gpu) -> ConfigModel:
     together = 1 if Grid.of(*choice).parts > 1 else max(_TOGETHER)
     counts = [count for count in _TOGETHER if count <= together]
-    terms = np.array([terms_of(Grid.of(*choice, count), sizes, gpu) for count in counts])
+    grids = [Grid.of(*choice, count) for count in counts]
+    terms = np.array([terms_of(grid, StepCounts.of(grid, sizes, gpu), sizes, gpu) for grid in grids])
     scales = np.maximum((terms / us).max(axis=2), 1e-12)
     relative = terms / scales[:, :, None]
     coefficients = np.zeros(scales.shape)

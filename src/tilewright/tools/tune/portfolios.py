@@ -48,7 +48,8 @@ def survey(
             interrupt = error
         counts[dtype] = len(file.found)
         report(f"{dtype}: fitting", (end - start) / seconds)
-        if models := fit(file.found, find_gpu(engine.device_name, engine.capability)):
+        models = fit(file.found, find_gpu(engine.device_name, engine.capability))
+        if models.configs:
             path = store.save(engine.device_name, engine.capability, (), {dtype: models})
     if interrupt is not None:
         raise interrupt

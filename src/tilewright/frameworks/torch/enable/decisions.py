@@ -1,7 +1,10 @@
 """Which products of PyTorch run here: decided once for each combination of shapes, strides and element type; and the
 account of what ran where."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -40,8 +43,16 @@ class Options(NamedTuple):
 TF32 = "tf32"
 """PyTorch's precision where it may round factors."""
 
+IEEE = "ieee"
+"""PyTorch's precision where somebody ruled TF32 out, as by allow_tf32 = False."""
+
 _NONE = "none"
 """PyTorch's precision where nobody set any."""
+
+_IEEE_MEANS = (
+    'PyTorch\'s fp32_precision is "ieee" (allow_tf32 = False sets it): enable() takes it as "float32", whose '
+    'products may run on tensor cores with float32\'s precision; enable("ieee") computes them on CUDA cores'
+)
 
 _STRICTER = "bf16x3"
 """The next promise."""
@@ -73,7 +84,10 @@ class OperatorCall(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("asked", "calls", "counted_by", "missed", "ours", "problem", "role", "speedup", "stock_calls", "why")
+    __slots__ = (
+        *("asked", "calls", "counted_by", "missed", "ours", "pending", "problem", "role", "speedup", "stock_calls"),
+        *("waiting_calls", "why"),
+    )
 
     def __init__(
         self,
@@ -90,8 +104,11 @@ class Decision:
         """Whether they run here."""
         self.asked = asked
         """Request of a float32 product, read in every call, since PyTorch may be set to another precision."""
-        self.calls = self.stock_calls = self.missed = 0
-        """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+        self.calls = self.stock_calls = self.waiting_calls = self.missed = 0
+        """Numbers of calls: those that ran here, those that PyTorch computed, those that it computed while code for
+        here was compiled, and those that the compiled launcher did not know."""
+        self.pending: Sequence[Future[Any]] = ()
+        """Compilations that PyTorch's kernel stands in for."""
         self.counted_by = self
         """Decision that counts its calls, itself or another: see `Decisions.keep`."""
 
@@ -104,8 +121,17 @@ class Decision:
         """Count calls that ran here, or that PyTorch computed."""
         if ours:
             self.counted_by.calls += calls
+        elif self.pending:
+            self.counted_by.waiting_calls += calls
         else:
             self.counted_by.stock_calls += calls
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether PyTorch's kernel is to run, since code for here is being compiled."""
+        if self.pending and all(one.done() for one in self.pending):
+            self.pending = ()
+        return bool(self.pending)
 
     def miss(self) -> None:
         """Count a call that the compiled launcher did not know; where all are so, only a large speedup is worth them.
@@ -152,6 +178,7 @@ class Decisions(dict[Any, Decision]):
                 sums = self._dropped.setdefault(row, sums)
                 sums.calls += one.calls
                 sums.stock_calls += one.stock_calls
+                sums.waiting_calls += one.waiting_calls
                 one.counted_by = sums
             self.clear()
         self[kind] = decision
@@ -188,14 +215,19 @@ class Report(tuple[ReportRow, ...]):
 
     why_empty: str
     """Why there are no rows, as the end of a sentence; empty where there are some."""
+    note: str = ""
+    """How PyTorch's setting of precision was taken, where that may surprise."""
 
     @classmethod
-    def of(cls, decisions: Iterable[tuple[str, Decision]], why_empty: Callable[[], str]) -> "Report":
+    def of(
+        cls, decisions: Iterable[tuple[str, Decision]], why_empty: Callable[[], str], ruled_out: bool = False
+    ) -> "Report":
         """A report on the products that decisions counted.
 
         Args:
             decisions: each with its operator.
             why_empty: gives the reason where they counted none.
+            ruled_out: whether PyTorch's setting rules TF32 out, and no precision was given here.
         """
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
         for operator, one in decisions:
@@ -203,12 +235,14 @@ class Report(tuple[ReportRow, ...]):
             saved = one.calls * one.speedup.saved_us if one.speedup else 0.0
             ours = "tilewright", "", one.calls, saved
             theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
-            for where, why, count, gained in (ours, theirs):
+            meanwhile = "PyTorch", _COMPILING, one.waiting_calls, 0.0
+            for where, why, count, gained in (ours, theirs, meanwhile):
                 before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
                 calls[operator, problem, where, why] = before + count, saved_before + gained
         rows = [ReportRow(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
         report = cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
         report.why_empty = "" if rows else why_empty()
+        report.note = _IEEE_MEANS if ruled_out and any("float32" in row.problem for row in rows) else ""
         return report
 
     @property
@@ -226,8 +260,11 @@ class Report(tuple[ReportRow, ...]):
         for line in (head, *body):
             cells = [f"{text:{side}{width}}" for text, side, width in zip(line, "<<<>><", widths, strict=True)]
             lines.append("  ".join(cells).rstrip())
-        return "\n".join([*lines, f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect"])
+        lines.append(f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect")
+        return "\n".join([*lines, self.note] if self.note else lines)
 
+
+_COMPILING = "while its code was compiled"
 
 _AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
 
@@ -265,7 +302,9 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
             side, expands = None, True
     asks = name == "float32"
     now = options.says() if asks else _NONE
-    usual = options.by.get(_NONE if now == TF32 else now, options.by[_NONE])
+    usual = options.by[_NONE]
+    if now == IEEE and usual is None:
+        log_ieee()
     arithmetic = Arithmetic(name, name, usual.precision if asks and usual else None, options.batch_invariant)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
@@ -296,6 +335,12 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
         return Decision("nothing like it was measured", problem)
     why = "" if wins else "cuBLAS is expected to be faster"
     return Decision(why, problem, speedup, role, options.asked(False in wins, True in wins) if asks else lambda: None)
+
+
+@lru_cache
+def log_ieee() -> None:
+    """Say once how the setting is taken."""
+    logging.getLogger("tilewright.torch").info(_IEEE_MEANS)
 
 
 def _expands(addend: Any, shape: Sequence[int]) -> bool:
