@@ -2,6 +2,6 @@
 
 from tilewright.frameworks.torch import grouped as _grouped  # noqa: F401 - defines an operator
 from tilewright.frameworks.torch import op as _op  # noqa: F401 - the same
-from tilewright.frameworks.torch.enable.routing import disable, enable, report
+from tilewright.frameworks.torch.enable.routing import disable, enable, report, warm
 
-__all__ = ["disable", "enable", "report"]
+__all__ = ["disable", "enable", "report", "warm"]

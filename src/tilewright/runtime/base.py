@@ -8,7 +8,7 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.core.errors import ArrayError, ProblemError
+from tilewright.core.errors import ArrayError, LaunchError, ProblemError
 from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
@@ -47,6 +47,15 @@ class Matrix:
 
 Work = Callable[[int, Any], None]
 """Starts one run of something to be timed: work(i, stream). i counts the runs, so that operands can be rotated."""
+
+
+class NotLoadedError(LaunchError):
+    """Code of a plan is not loaded, and must not be loaded by the call."""
+
+    def __init__(self, message: str, job: Job) -> None:
+        super().__init__(message)
+        self.code = job.kernel, job.config, job.variant
+        """Kernel, config and variant that are to be compiled."""
 
 
 class Engine(Protocol):

@@ -22,7 +22,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
-from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
+from tilewright.runtime.base import Engine, Matrix, NotLoadedError, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.cuda_executable import CudaExecutable
 from tilewright.runtime.cuda_launch import describe, launch
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, unavailable
@@ -116,7 +116,7 @@ class CudaEngine(Engine):
             if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
                 raise error
             cubin = nvrtc.compile(kernel, config, variant, self.arch)
-            with self.current:
+            with self.current, outside_of_captures():  # of other threads
                 executable = CudaExecutable(kernel, config, variant, cubin, self.device)
             self._executables[key] = executable
         return executable
@@ -126,9 +126,10 @@ class CudaEngine(Engine):
         found = self._executables.get((job.kernel, job.config, job.variant))
         if found is None:
             if capturing is not None and capturing():
-                raise LaunchError(
+                raise NotLoadedError(
                     "the stream is being captured, and the code of this product is not compiled: multiply arrays of "
-                    "this kind once before the capture, or call tilewright.plan with them"
+                    "this kind once before the capture, or call tilewright.plan with them",
+                    job,
                 )
             found = self.compile(job.kernel, job.config, job.variant)
         return found

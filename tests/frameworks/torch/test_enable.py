@@ -165,7 +165,7 @@ def test_float32_stays_with_pytorch_while_that_rounds_and_is_not_known_to_be_slo
 def test_what_fails_here_is_left_to_pytorch_from_then_on(monkeypatch):
     calls = []
 
-    def fails(*arguments):
+    def fails(*arguments, check):
         calls.append(arguments)
         raise EngineUnavailableError("no compiler")
 
@@ -289,7 +289,7 @@ def asked(monkeypatch):
     found = []
     multiply = front.multiply
 
-    def noted(request, library, arrays, alpha, beta, options):
+    def noted(request, library, arrays, alpha, beta, options, check):
         found.append(request.precision)
         assert options == Request(precision=request.precision).key
         return multiply(request, library, arrays, alpha, beta, options)
