@@ -2,9 +2,11 @@
 
 import contextlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from tilewright.core.errors import RecordsError
+from tilewright.core.gpus import Gpu
 from tilewright.tools.bench.records import Run
 
 FOLDER = Path("results")
@@ -19,9 +21,7 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 
 RECORDS: Mapping[str, tuple[str, ...]] = {
     # Runs of `tilewright bench`: of the rungs, ...
-    "ladder": _in("h200", "ladder"),
-    "later rungs": _in("h200", "rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_turns", "rungs_split"),
-    "rungs elsewhere": _in("h100", "rungs_bf16"),
+    "ladder": _in(COURSE, "ladder"),
     "machine": _in(COURSE, "machine"),
     "occupancy": _in(COURSE, "occupancy"),
     "casts": _in(COURSE, "casts"),
@@ -43,7 +43,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
         *_in("h100", "end_to_end_bf16"),
     ),
     "prepared": (*_in("h200", "prepared"), *_in("h100", "prepared_fp16x3")),
-    "variations": _in("h100", "variations"),
+    "variations": _in(COURSE, "variations"),
     # Measurements of studies.
     "clients": _in("h200", "clients"),
     "first_calls": _in("h200", "first_calls"),
@@ -54,12 +54,11 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "scaling": _in("h100", "distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link"),
     "sustained": _in("h100", "sustained"),
     # What the profiler counted, of the ladder and of the library; and next to explained counters.
-    "profiles": _in("h100/ncu", "profiles"),
+    "profiles": _in(f"{COURSE}/ncu", "profiles"),
     "profiles of the library": _in("h200/ncu", "library"),
     "counters": _in("h200/ncu", "comparison"),
     "bank conflicts": _in("h200/ncu", "bank_conflicts"),
-    # Tuning: orders of tiles, and journals of searches.
-    "raster": _in("h200/tuning", "raster"),
+    # Tuning: journals of searches.
     "searches": ("h200/tuning/exhaustive.jsonl", "h200/tuning/ranked.jsonl"),
     # What pages count and compute on the emulator and by the cost model.
     "counts": _in("emulator", "counts"),
@@ -78,6 +77,16 @@ def path(name: str) -> Path:
     """The file of a study that has one."""
     (one,) = paths(name)
     return one
+
+
+@cache
+def course_gpu() -> Gpu:
+    """The GPU of the worklog's records.
+
+    Raises:
+        RecordsError: there are none.
+    """
+    return Run.load(path("ladder")).gpu
 
 
 def change(name: str) -> Path:

@@ -59,6 +59,7 @@ class NumPyEngine:
         cached: str | None = None,
         capturing: Any = None,
     ) -> Plan:
+        assert capturing is None or not capturing()
         kernel.check(problem, addresses=addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         steps = () if problem.is_empty else (_STEP,)

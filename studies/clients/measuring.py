@@ -58,7 +58,7 @@ def ways() -> dict[str, Way]:
     }
     for precision in ("float32", "fp16x3"):
         product = partial(matmul, precision=precision)
-        found[f"tilewright {precision}"] = Way(product, partial(tilewright.torch.enable, precision))
+        found[f"tilewright {precision}"] = Way(product, partial(tilewright.torch.enable, precision, wait=True))
     return found
 
 

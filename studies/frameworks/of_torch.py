@@ -20,8 +20,7 @@ from tilewright.api.front import matmul
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.tools.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
 
-_enable = partial(tilewright.torch.enable, wait=True)
-"""What is measured does not compile."""
+enable = partial(tilewright.torch.enable, wait=True)
 
 NAME = f"PyTorch {torch.__version__}"
 
@@ -139,11 +138,11 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurem
         return torch.autograd.grad(matmul(x, w.T, bias=bias), wanted, dy)
 
     expected, found = stock(), ours()
-    with _enable():
+    with enable():
         for one, other, exact in zip(found, stock(), expected, strict=True):
             for way, result in (("", one), (" by enable()", other)):
                 check_same(f"gradient of a layer{way}, {tokens} tokens", result.double(), exact.double(), _ALLOWED)
-    within: list[Callable[[], Context]] = [_enable, nullcontext, nullcontext]
+    within: list[Callable[[], Context]] = [enable, nullcontext, nullcontext]
     enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
     what = f"{tokens} tokens"
     yield from compared(NAME, kinds.LAYER, what, (enabled, alone))
@@ -168,7 +167,7 @@ def _checked_step(
     torch._dynamo.reset()
     alone, step = (_step(scale, name, compiled, scale.sizes, dtype) for _ in range(2))
     stock = [float(alone()) for _ in range(scale.steps)]
-    with _enable():
+    with enable():
         ours = [float(step()) for _ in range(scale.steps)]
     difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
     check_difference(f"losses of {name} in {numpy_name(dtype)}", difference, allowed)
@@ -188,7 +187,7 @@ def _memory(scale: Scale, name: str, routed: bool) -> dict[str, float]:
     """MiB of a GPU that a model and its training steps take in this process, which has used the GPU for nothing else;
     nobody else may allocate meanwhile. peak_mib and held_mib: see `compared`. The CUDA context is not part of it."""
     before = scale.used_bytes()  # makes the context
-    with exact(torch), _enable() if routed else nullcontext():
+    with exact(torch), enable() if routed else nullcontext():
         step = _step(scale, name, False, scale.sizes)
         for _ in range(_MEMORY_STEPS):
             float(step())
@@ -196,7 +195,7 @@ def _memory(scale: Scale, name: str, routed: bool) -> dict[str, float]:
 
 
 def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> list[float]:
-    return stopwatch.wall_us([step, step], [_enable, nullcontext], samples)
+    return stopwatch.wall_us([step, step], [enable, nullcontext], samples)
 
 
 def _step(
@@ -215,7 +214,7 @@ def _nothing_is_faster(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
     """A short sequence keeps the host busy. The control is of the blocks that switch nothing."""
     short = scale.sizes._replace(batch=1, length=scale.short)
     step = _step(scale, scale.left, False, short, torch.float64)
-    within: list[Callable[[], Context]] = [_enable, nullcontext]
+    within: list[Callable[[], Context]] = [enable, nullcontext]
     enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
     us = map(statistics.median, (enabled, alone))
     control = {"fastest_us": min(alone), "slowest_us": max(alone)}

@@ -6,11 +6,12 @@ from studies.templates import block
 from tilewright.tools.machine.record import FMA, Machine
 
 ENOUGH = 0.9
-"""Share of the peak for which the table says how many warps it takes."""
+"""Share of the most that a number of chains reaches, for which the table says how many warps it takes."""
 
 
 def table(run: Measurements, machine: Machine) -> str:
-    """For each number of chains: shares of the peak by warps, warps for `ENOUGH` of it, and what latency predicts."""
+    """For each number of chains: shares of the peak by warps, warps for `ENOUGH` of the row's most, and what latency
+    predicts."""
     shares = _shares(run)
     chains, warps = run.values("chains"), run.values("warps")
     latency = machine.row(FMA).latency_cycles or 0.0
@@ -25,9 +26,10 @@ def _shares(run: Measurements) -> dict[tuple[int, int], float]:
     return {(int(one.what["chains"]), int(one.what["warps"])): float(one.facts["share"]) for one in of}
 
 
-def _enough(shares: dict[tuple[int, int], float], chains: int) -> int | None:
-    """The fewest warps that reach `ENOUGH`; None where none do."""
-    return min((warps for (of, warps), share in shares.items() if of == chains and share >= ENOUGH), default=None)
+def _enough(shares: dict[tuple[int, int], float], chains: int) -> int:
+    """The fewest warps that reach `ENOUGH` of the most that any reach."""
+    own = {warps: share for (of, warps), share in shares.items() if of == chains}
+    return min(warps for warps, share in own.items() if share >= ENOUGH * max(own.values()))
 
 
 def chains_figure(run: Measurements) -> str:

@@ -65,6 +65,9 @@ CHANGES = (
 )
 """Names of changes, and the runs of the same problems without each and with it."""
 
+_LAST_SHOWN = 10
+"""The last rung of the terminal's output that the page of `bench` shows."""
+
 _SPEEDUPS = 2
 """Problems of each change that gained most and are shown."""
 
@@ -79,7 +82,7 @@ def write() -> None:
         RecordsError: a file of records cannot be read, or a ratio is of another run.
         OSError: a page cannot be read or written.
     """
-    rungs, (emulated,) = runs("ladder", "later rungs"), runs("emulated")
+    rungs, (emulated,) = runs("ladder"), runs("emulated")
     best, *others = paths("precisions of matmul")[:1] + paths("cases")
     picked = {path: Run.load(path) for path in (best, *others)}
     run, records = rungs[0], own(rungs)
@@ -102,8 +105,8 @@ def write() -> None:
         "end_to_end": by_gpu(calls, runs("end_to_end")),
         "each_call": by_gpu(each_call, runs("end_to_end")),
         "emulator": verified(emulated.results),
-        "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
-        "sizes": sizes([*rungs, *runs("rungs elsewhere")], gpu),
+        "bench": terminal([one for one in run.records if one.shape == HEADLINE and one.rung <= _LAST_SHOWN]),
+        "sizes": sizes(rungs, gpu),
         "validation": validation.markdown(Measurements.load(path("counters"))),
         "nearness": nearness.section(),
         "counters": block(_TEMPLATE, "counters", run=Measurements.load(path("bank conflicts"))),

@@ -94,9 +94,8 @@ def of_ladder(capability: tuple[int, int], device: str, shape: str = "") -> Iter
         launches.append(ncu.ProfiledLaunch.of(*select(problem, capability, device), problem))
     yield from _of_launches(launches)
     for problem in dict.fromkeys(problems.values()):
-        yield of_cublas(problem, ncu.profile_cublas(problem))
-    rounded = Problem.parse(shape or SHAPE)
-    yield of_cublas(rounded, ncu.profile_cublas(rounded, ncu.CUBLAS_TF32), ncu.CUBLAS_TF32)
+        yield from _of_cublas(problem, ncu.CUBLAS)
+    yield from _of_cublas(Problem.parse(shape or SHAPE), ncu.CUBLAS_TF32)
 
 
 def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
@@ -108,7 +107,15 @@ def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
     for shape, layout in LIBRARY:
         problem = ncu.problem_of(shape, layout, "bfloat16", "bfloat16")
         yield from _of_launches([ncu.ProfiledLaunch.of(*select(problem, capability, device), problem)])
-        yield of_cublas(problem, ncu.profile_cublas(problem))
+        yield from _of_cublas(problem, ncu.CUBLAS)
+
+
+def _of_cublas(problem: Problem, library: str) -> Iterator[Profile]:
+    """Profile of cuBLAS on a problem; where that fails, a line that says why."""
+    try:
+        yield of_cublas(problem, ncu.profile_cublas(problem, library), library)
+    except EngineUnavailableError as error:
+        print(f"{library} of {problem.case} is left out: {error}", file=sys.stderr)
 
 
 def _of_launches(launches: Sequence[ncu.ProfiledLaunch]) -> Iterator[Profile]:

@@ -167,7 +167,9 @@ def _block(scale: Scale, dtype: str) -> list[Measurement]:
         return x.grad
 
     expected = step().clone()
-    within: dict[str, Callable[[], Context]] = {OURS: tilewright.torch.enable} if scale.device == "cuda" else {}
+    within: dict[str, Callable[[], Context]] = (
+        {OURS: partial(tilewright.torch.enable, wait=True)} if scale.device == "cuda" else {}
+    )
     with within.get(OURS, nullcontext)():
         difference = _difference(f"{BLOCK} {dtype}", dtype, step(), expected, 5)
     found = times(scale, {OURS: step, "PyTorch": step}, within)

@@ -6,8 +6,9 @@ And how often kernels access memory for each result, as their sources make the a
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from studies.results import course_gpu
 from studies.templates import block
-from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
@@ -19,8 +20,6 @@ from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.machine_code import machine_code
 from tilewright.tools.explain.roofline import ARITHMETIC
 
-GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
-"""Whose records the worklog shows, and for which it compiles."""
 _RUNGS_AT = "512x256x384"
 """Which the tiles of RUNGS divide."""
 RUNGS = ("shared_tiled", "thread_tiled_1d", "thread_tiled_2d")
@@ -84,13 +83,13 @@ class Counted(Facts):
         return None if self.ffma is None else self.ffma / WARP
 
 
-def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) -> Counted:
-    """Count one rung on the emulator and compile it for the GPU.
+def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu | None = None) -> Counted:
+    """Count one rung on the emulator and compile it for the GPU, that of the worklog's records if left out.
 
     Raises:
         EngineUnavailableError: there is no C++ compiler, no NVRTC or no disassembler.
     """
-    one = explain(kernel, config, problem, gpu)
+    one = explain(kernel, config, problem, gpu or course_gpu())
     code = machine_code(kernel, config, one.variant, one.arch)
     return Counted(
         kernel=kernel.name,

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from studies import published
 from studies.profiles.measuring import SHAPE, SHAPES_OF, profile_of
 from studies.record import Measurements
-from studies.results import runs
+from studies.results import course_gpu, runs
 from studies.templates import block, places
-from studies.worklog.counted import GPU, Counted
+from studies.worklog.counted import Counted
 from studies.worklog.metrics import METRICS, cell
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Problem
@@ -57,12 +57,12 @@ class Facts:
 
     @staticmethod
     def load_runs() -> list[Run]:
-        """The committed runs of rungs, and at last of what `matmul` picks, which stand for rungs without records.
+        """The committed run of the rungs, and that of what `matmul` picks at some sizes.
 
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return runs("ladder", "later rungs", "picks", "orders")
+        return runs("ladder", "variations")
 
     def find(self, kernel: str, shape: str, preferred: Run | None = None) -> Measured | None:
         """A rung's record at some sizes, its own before one where it was picked, with the run that it is of.
@@ -109,7 +109,7 @@ class Facts:
         """The config that a rung was measured with, if it still has that, else its own for the GPU."""
         found = self.find(kernel.name, shape_of(kernel.name))
         measured = recorded(kernel.name, found[1].config) if found else None
-        return measured or kernel.config(capability=GPU.capability)
+        return measured or kernel.config(capability=course_gpu().capability)
 
     # What the words ask for.
 
@@ -159,9 +159,8 @@ class Facts:
         Where both rungs are of one run it says how many times as fast this one is. Speeds of different runs are not
         divided: there the other rung has its own cuBLAS next to it. Of one that was not measured there is nothing.
         """
-        own = any(record.kernel == kernel for run in self.runs for record in run.records)
-        picked = dict.fromkeys(record.shape for run in self.runs for record in run.records if record.picked == kernel)
-        shapes = MEASURED_SHAPES if own else picked
+        having = [one.shape for run in self.runs for one in run.records if kernel in (one.kernel, one.picked)]
+        shapes = MEASURED_SHAPES if shape_of(kernel) in MEASURED_SHAPES else dict.fromkeys(having)
         found = [
             (ours, self.find(before, shape, ours[0]) if before != "-" else None)
             for shape in shapes
@@ -222,7 +221,7 @@ class Facts:
             flops = profile.problem.flops
             points.append(Dot(0, CUBLAS, flops / asked, cublas, levels=_measured_levels(profile)))
             cublas = 0.0
-        return RooflineChart(points, GPU, self._best_intensity(points[0].name) if points else 1.0, cublas)
+        return RooflineChart(points, course_gpu(), self._best_intensity(points[0].name) if points else 1.0, cublas)
 
     def _levels(self, one: Counted) -> dict[str, float]:
         """Operations for each byte of further levels of memory: counted, and measured where there is a profile."""

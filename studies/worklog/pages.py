@@ -14,10 +14,10 @@ from studies.occupancy import tables as occupancy
 from studies.profiles import tables as profile_tables
 from studies.profiles.figures import stalls
 from studies.record import Measurements
-from studies.results import path, runs
+from studies.results import course_gpu, path
 from studies.templates import block
 from studies.worklog import casts, machine, sources, variations
-from studies.worklog.counted import GPU, accesses_of_rungs, accesses_of_toys
+from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
 from studies.worklog.quantisation import quantisation
@@ -99,7 +99,7 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
-        if path("machine").exists():
+        if any("{{figure machine}}" in one.read_text(encoding="utf-8") for one in TEXTS.glob("*.md")):
             yield FIGURES / "machine.svg", machine.figure(_machine())
         yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
@@ -119,7 +119,7 @@ class Worklog:
             return self.errors.against_promote()
         if kind == "quantisation":
             config, warps = self.facts.config(kernel), self.facts.count(kernel.name).warps
-            blocks = GPU.multiprocessors * (32 * warps // kernel.threads(config))
+            blocks = course_gpu().multiprocessors * (32 * warps // kernel.threads(config))
             return quantisation(kernel.tile(config).m, blocks)
         return self._figure(kernel).single(kind)
 
@@ -150,7 +150,7 @@ class Worklog:
             "swept": self._swept,
             "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied),
             "split": partial(variations.split, varied),
-            "orders": lambda: variations.orders(varied, *runs("raster")),
+            "orders": partial(variations.orders, varied),
         }
 
     def _common(self) -> dict[str, Fill]:

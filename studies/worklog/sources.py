@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from studies import published
 from studies.profiles.measuring import SHAPE
+from studies.results import course_gpu
 from studies.templates import block
 from studies.worklog.counted import Accesses, Counted, all_accesses, counted
 from studies.worklog.facts import Facts, problem_of
@@ -46,7 +47,15 @@ def all_counted() -> SourceCounts:
 
 def next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
     """A table of speeds on another GPU, by sizes and rung, and of ours, each next to cuBLAS on the same GPU."""
-    return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, measurement=facts.measurement)
+    return block(
+        _TEMPLATE,
+        "next_to_ours",
+        here=course_gpu().name,
+        gpu=gpu,
+        speeds=speeds,
+        find=find,
+        measurement=facts.measurement,
+    )
 
 
 def orders_of_factors(facts: Facts) -> str:
@@ -58,7 +67,15 @@ def orders_of_factors(facts: Facts) -> str:
 def hopper(facts: Facts) -> str:
     """A table of speeds of the same chip at SHAPE: notes on a GH200, SGEMM_CUDA and this ladder on an H200."""
     ladder = [kernel for kernel in LADDER if any(kernel.rung in of for of in _HOPPER)]
-    return block(_TEMPLATE, "hopper", ladder=ladder, theirs=_HOPPER, measurement=facts.measurement, shape=SHAPE)
+    return block(
+        _TEMPLATE,
+        "hopper",
+        here=course_gpu().name,
+        ladder=ladder,
+        theirs=_HOPPER,
+        measurement=facts.measurement,
+        shape=SHAPE,
+    )
 
 
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
@@ -72,7 +89,7 @@ def fast_cu(facts: Facts, *rungs: int) -> str:
     """
     steps = {rung: published.FAST_CU[rung] for rung in rungs or published.FAST_CU}
     given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "measurement": facts.find}
-    return block(_TEMPLATE, "steps", steps=steps, **given)
+    return block(_TEMPLATE, "steps", here=course_gpu().name, steps=steps, **given)
 
 
 def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], varied: Run) -> str:

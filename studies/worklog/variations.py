@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from studies import published
 from studies.charts import Curve, Panel, curves, style
 from studies.templates import block
-from studies.worklog.varying import GROUP_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
+from studies.worklog.varying import GROUP_SHAPE, RASTER_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
 from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.report.ratios import quotient
 
 _TEMPLATE = "worklog/variations.md.j2"
-_RASTER_SHAPE = "4096x4096x4096"
 
 
 def cublas(varied: Run) -> str:
@@ -79,17 +78,14 @@ def split(varied: Run) -> str:
     return block(_TEMPLATE, "split", run=varied, split=rows)
 
 
-def orders(varied: Run, tuned: Run) -> str:
+def orders(varied: Run) -> str:
     """Speedup by the order of tiles (thread-block swizzling), rows of tiles over groups of rows."""
     rows = []
-    for name, of, shape, parameter in (
-        ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),
-        ("gemm_sm90", varied, GROUP_SHAPE, "GROUP_M"),
-    ):
-        for group in _alike(_of(of.records, name, shape), parameter):
+    for name, shape, parameter in (("tma_packed", RASTER_SHAPE, "RASTER"), ("gemm_sm90", GROUP_SHAPE, "GROUP_M")):
+        for group in _alike(_of(varied.records, name, shape), parameter):
             first, best = group[0], max(group[1:], key=lambda one: one.gflops)
-            rows.append((name, first, of.gpu.name, best.config[parameter], best))
-    return block(_TEMPLATE, "orders", orders=rows, runs=(tuned, varied))
+            rows.append((name, first, best.config[parameter], best))
+    return block(_TEMPLATE, "orders", orders=rows, run=varied)
 
 
 def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:

@@ -4,6 +4,7 @@ import contextlib
 import cProfile
 import ctypes
 import pstats
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -12,12 +13,12 @@ import pytest
 from cuda.bindings.driver import CUresult
 
 from async_kernels import dump_kernel
-from tilewright.core.errors import LaunchError
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.kernels.support import Addresses, lines_aligned
-from tilewright.runtime import cuda, cuda_executable, cuda_launch, nvrtc
+from tilewright.runtime import background, cuda, cuda_executable, cuda_launch, nvrtc
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.plan import Memory, Pointers
@@ -307,7 +308,7 @@ def test_whether_a_stream_is_captured_is_asked_only_where_code_must_be_loaded(gp
         engine.plan(split_k.KERNEL, config, Problem(63, 64, 64), capturing=capturing)
 
 
-@pytest.mark.parametrize(("name", "most"), [("gemm_bf16x6", 157), ("gemm_sm90", 118), ("tma_transposed", 124)])
+@pytest.mark.parametrize(("name", "most"), [("gemm_bf16x6", 165), ("gemm_sm90", 118), ("tma_transposed", 136)])
 def test_a_new_shape_is_planned_quickly(gpu, name, most):
     """By the calls it makes, once its code is loaded."""
     engine, kernel, profile = gpu.engine(), find(name), cProfile.Profile()
@@ -317,3 +318,43 @@ def test_a_new_shape_is_planned_quickly(gpu, name, most):
     assert 40 < pstats.Stats(profile).total_calls < most
     assert len(plan.steps) == 1 + bool(plan.relaid and not kernel.splits)
     assert engine.loaded == 1 + bool(plan.relaid and not kernel.splits)
+
+
+def test_a_plan_raises_in_place_of_waiting_for_a_compiler(gpu, monkeypatch):
+    """The code of all its launches is compiled meanwhile, each once; whoever waits takes what is done."""
+    engine, kernel, go, compiled = gpu.engine(), find("tma_packed"), threading.Event(), []
+    compile_it = nvrtc.compile
+
+    def slowly(kernel, *arguments):
+        assert go.wait(10)
+        compiled.append(kernel.name)
+        return compile_it(kernel, *arguments)
+
+    monkeypatch.setattr(nvrtc, "compile", slowly)
+    problem = Problem(1000, 1008, 1032)
+    for _ in range(2):
+        with pytest.raises(background.PendingCode) as pending, background.never_waiting():
+            engine.plan(kernel, kernel.config(), problem)
+    assert len(pending.value.work) == 2
+    assert not engine.loaded
+    go.set()
+    assert background.finish()
+    assert not background.finish()
+    with background.never_waiting():
+        assert len(engine.plan(kernel, kernel.config(), problem).steps) == 2
+    assert sorted(compiled) == ["relayout", "tma_packed"]
+
+
+def test_what_a_compiler_refused_in_the_background_is_raised_by_the_next_call(gpu, monkeypatch):
+    engine, kernel = gpu.engine(), find("split_k")
+
+    def refuses(*_):
+        raise CompileError("no")
+
+    monkeypatch.setattr(nvrtc, "compile", refuses)
+    with background.never_waiting():
+        with pytest.raises(background.PendingCode):
+            engine.plan(kernel, kernel.config(), Problem(64, 64, 64))
+        background.finish()
+        with pytest.raises(CompileError, match="no"):
+            engine.plan(kernel, kernel.config(), Problem(64, 64, 64))

@@ -44,7 +44,7 @@ def routed(driver, launcher_module, monkeypatch):
         if not launcher.remember(a, b, c, out, bias, options, steps=steps, **plan):
             pytest.skip("this PyTorch has no exchange API")
 
-    with tilewright.torch.enable():
+    with tilewright.torch.enable(wait=True):
         yield SimpleNamespace(remember=remember, driver=driver)
 
 
@@ -191,11 +191,11 @@ def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
     routed.remember(a, b, options=Request(precision="ieee"), function=7)
     for _ in range(2):
         torch.mm(a, b)
-    for said in ("ieee", "none"):  # allow_tf32 = False is no wish for CUDA cores
+    for said in ("ieee", "none"):  # the same to enable(), which has no precision here
         monkeypatch.setattr(routing, "_precision", lambda backend, operator, said=said: said)
         assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert [launch.function == 7 for launch in routed.driver.launches] == [False] * 4
-    with tilewright.torch.enable("ieee"):
+    with tilewright.torch.enable("ieee", wait=True):
         torch.mm(a, b)
         assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert python_calls(lambda: torch.mm(a, b))[0] == 0

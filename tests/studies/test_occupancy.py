@@ -7,6 +7,7 @@ import pytest
 
 from studies.occupancy import measuring, tables
 from studies.record import Measurements
+from tilewright.tools.explain.machine_code import code_of
 from tilewright.tools.machine import probes
 
 ENGINE = SimpleNamespace(multiprocessors=132, capability=(9, 0), device_name="NVIDIA H200")
@@ -52,7 +53,18 @@ def test_the_table_says_how_many_warps_are_enough(run, machine):
     lines = tables.table(run, machine).splitlines()
     assert lines[0].startswith("On an NVIDIA H100 80GB HBM3, 2026-11-28")
     assert lines[4] == "| 1 | 6% | 25% | 50% | 100% | 100% | 100% | 16 | 16.0 |"
-    assert lines[-2].startswith("| 6 | 38% | 100% |") and lines[-2].endswith("| 4 | 2.7 |")
+    assert lines[-4].startswith("| 6 | 38% | 100% |") and lines[-4].endswith("| 4 | 2.7 |")
+
+
+def test_enough_is_of_what_the_chains_reach():
+    shares = {(1, 8): 0.4, (1, 16): 0.75, (1, 32): 0.8, (2, 8): 0.95, (2, 16): 1.0}
+    assert [tables._enough(shares, chains) for chains in (1, 2)] == [16, 8]
+
+
+def test_the_loop_has_three_instructions_besides():
+    for chains in measuring.CHAINS:
+        loop = code_of(probes.compiled("fma_rate", {"CHAINS": chains}, "sm_90a")).main_loop
+        assert len(loop) == 32 * chains + 3
 
 
 def test_loads_follow_bytes_in_flight(run):

@@ -31,7 +31,6 @@ TABLES = {
     "end to end": lambda: performance.by_gpu(performance.each_call, runs("end_to_end")),
     "prepared": lambda: performance.prepared(runs("prepared")),
     "worklog: orders": lambda: sources.orders_of_factors(facts()),
-    "worklog: a rung that was picked": lambda: facts().measured("skinny", "-"),
 }
 """Functions that make each table of the picks of `matmul`."""
 

@@ -365,18 +365,14 @@ def multiply(
     beta: Any,
     key: Hashable | None,
     prepared: Prepared | None = None,
-    check: Callable[[Call], None] | None = None,
 ) -> Any:
     """The product of arrays that the compiled launcher did not know, and that no library records.
 
     Args:
         request, library, arrays, alpha, beta, prepared: as `Call.read` takes them.
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
-        check: called with what was read, before code is compiled for it.
     """
     call = Call.read(request, library, arrays, alpha, beta, prepared)
-    if check is not None:
-        check(call)
     return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
 
 

@@ -2,18 +2,14 @@
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from functools import partial
 from typing import Any
 
-from tilewright.api.arrays.library import LEGACY_STREAM, Maker
-from tilewright.api.arrays.operand import HOST, Operand
-from tilewright.api.call import Call, gpu_engine
+from tilewright.api.arrays.library import Maker
+from tilewright.api.arrays.operand import Operand
+from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation
 from tilewright.api.planned_call import PlannedCall, bind, lends, planner
-from tilewright.core.errors import LaunchError
-from tilewright.runtime import launcher
-from tilewright.runtime.background import BackgroundJob, background
-from tilewright.runtime.base import NotLoadedError
+from tilewright.runtime import background, launcher
 from tilewright.runtime.launcher import Launcher, Planned
 from tilewright.runtime.plan import Plan, Pointers
 
@@ -32,49 +28,10 @@ miss: object = None
 _plans: dict[tuple[Any, ...], PlannedCall] = {}
 
 
-class AwaitedError(LaunchError):
-    """Code of a call is being compiled by a background thread."""
-
-    def __init__(self, job: BackgroundJob) -> None:
-        super().__init__("waiting for a compiler")
-        self.job = job
-
-
-def start_engine(device: int) -> BackgroundJob:
-    """The job that loads the engine of a GPU, and the compiled launcher."""
-
-    def work() -> None:
-        gpu_engine(None, device)
-        opened()
-
-    return background.start(("engine", device), work)
-
-
-def check_loaded(call: Call) -> None:
-    """Plan a call that was read if the code for it is loaded; else have a background thread compile that.
-
-    Raises:
-        ArrayError, DtypeError, ProblemError: the operands do not fit each other.
-        AwaitedError: it is being compiled.
-    """
-    if call.a.device == HOST:
-        return
-    try:
-        planned_call_of(call, checks=True, loads=False)
-    except NotLoadedError as error:
-        named = {name: getattr(call, name) for name in ("a", "b", "c", "out", "bias")}
-        bare = {name: one and one._replace(array=None) for name, one in named.items()}  # keeps no array alive
-        work = partial(bind, call._replace(stream=LEGACY_STREAM, **bare), without_parts=False)
-        raise AwaitedError(background.start((call.engine, *error.code), work)) from error
-
-
-def planned_call_of(
-    call: Call, *, without_parts: bool = False, checks: bool = False, loads: bool = True
-) -> PlannedCall:
+def planned_call_of(call: Call, *, without_parts: bool = False, checks: bool = False) -> PlannedCall:
     """The plan of a call, made once for arrays of a kind; without parts, it is one of CUDA cores (precision "ieee").
 
     checks: whether the call was read and not checked yet.
-    loads: whether code that is not loaded is compiled; see `bind`.
 
     Raises:
         ArrayError, DtypeError, ProblemError: the operands do not fit each other.
@@ -88,7 +45,7 @@ def planned_call_of(
     if found is None:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        found = _plans[key] = bind(call, without_parts, loads)
+        found = _plans[key] = bind(call, without_parts)
     return found
 
 
@@ -189,7 +146,11 @@ def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[
     """Plan function in the form that the launcher calls."""
 
     def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
-        made = plan(m, n, k, lda, ldb, ldc, ldd)
+        try:
+            with background.never_waiting():
+                made = plan(m, n, k, lda, ldb, ldc, ldd)
+        except background.PendingCode:  # the caller may have another way than to wait
+            return None
         return (made.steps, made.needs, maker and maker((m, n)), lends(made)) if _launches(made) else None
 
     return planned

@@ -112,14 +112,8 @@ def lends(plan: Plan) -> bool:
     return plan.needs.scratch_bytes >= LENT_BYTES
 
 
-def bind(call: Call, without_parts: bool, loads: bool = True) -> PlannedCall:
-    """The plan of a call; without parts, it is one of CUDA cores (precision "ieee").
-
-    loads: whether code that is not loaded is compiled, unless the stream is being captured.
-
-    Raises:
-        NotLoadedError: code would have to be compiled that must not be.
-    """
+def bind(call: Call, without_parts: bool) -> PlannedCall:
+    """The plan of a call; without parts, it is one of CUDA cores (precision "ieee")."""
     engine, rung = call.engine, call.request.rung
     assert engine is not None
     a, b, out, c = call.a, call.b, call.out, call.c
@@ -137,7 +131,7 @@ def bind(call: Call, without_parts: bool, loads: bool = True) -> PlannedCall:
         problem = problem.promising("ieee")
     elif call.prepared is not None and "b" not in form.copied:
         cached = "A" if form.swapped else "B"
-    capturing = None if a.device == HOST else partial(engine.capturing, call.stream) if loads else _never_loads
+    capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
     kernel, config = _picked(engine, rung, problem, addresses, c is not None, cached)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
@@ -159,8 +153,7 @@ def _picked(
 def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
     """Plans calls that differ from a planned one in sizes alone, as `Launcher.remember` has it.
 
-    The call has no batch, nothing of it is copied or prepared, and alpha is not 0. Where code is to be compiled first
-    NotLoadedError is raised: whoever made the call says whether it waits.
+    The call has no batch, nothing of it is copied or prepared, and alpha is not 0.
     """
     engine, rung, swapped, adds_c = planned.engine, call.request.rung, planned.form.swapped, call.c is not None
     of = planned.form.problem
@@ -174,13 +167,9 @@ def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
         c = Layout("row", ldc, 0) if adds_c else d
         problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
         kernel, config = _picked(engine, rung, problem, addresses, adds_c)
-        return engine.plan(kernel, config, problem, addresses, capturing=_never_loads)
+        return engine.plan(kernel, config, problem, addresses)
 
     return plan
-
-
-def _never_loads() -> bool:
-    return True
 
 
 def _with_c_in_d(problem: Problem) -> Problem:

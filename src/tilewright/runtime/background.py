@@ -1,110 +1,130 @@
-"""Compiling that no call waits for: jobs on a few daemon threads, each once in a process.
+"""Compilers at work while nobody waits for them: calls go another way until their code is there.
 
-At the interpreter's exit, jobs that have not begun are dropped. Compilers that run in this process end first: exit
-would unload their library under them, and what they make is cached for the next process.
+What has not begun when the process ends never begins; the end waits for what has.
 """
 
 import atexit
 import os
 import threading
-from collections.abc import Callable, Hashable
-from queue import SimpleQueue
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
-_MOST_THREADS = 8
-"""Jobs at once, on a machine with twice as many cores: the rest is for the program."""
+_Work = Callable[[], Any]
+
+_MOST_THREADS = 16
+"""Compilers at a time; at least one core is left to others."""
 
 
-class BackgroundJob:
-    """Work of a background thread."""
+class PendingCode(Exception):  # noqa: N818 - no error: another way is taken
+    """Raised in place of waiting for a compiler.
 
-    def __init__(self, work: Callable[[], Any], in_process: bool) -> None:
-        self._work: Callable[[], Any] | None = work
-        self._done = threading.Event()
-        self.in_process = in_process
-        """Whether exit waits for it, once it has begun."""
-        self.error: Exception | None = None
-        """The error that ended it."""
+    Args:
+        work: what is being compiled.
+    """
 
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended, also by an error."""
-        return self._done.is_set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended, at most this long; returns whether it has."""
-        return self._done.wait(seconds)
-
-    def run(self) -> None:
-        """Do the work, in the thread that calls."""
-        assert self._work is not None
-        try:
-            self._work()
-        except Exception as error:  # whoever asks for the job is told
-            self.error = error
-        self._work = None  # may hold memory
-        self._done.set()
+    def __init__(self, work: Sequence[Future[Any]]) -> None:
+        super().__init__("code is being compiled")
+        self.work = work
 
 
-class Background:
-    """Threads that are started when there is work, and the jobs that were ever given to them, by key."""
+_here = threading.local()
+
+
+@contextmanager
+def never_waiting() -> Iterator[None]:
+    """In a `with` block, products of this thread raise PendingCode where code has to be compiled first."""
+    before = not waits()
+    _here.never = True
+    try:
+        yield
+    finally:
+        _here.never = before
+
+
+def waits() -> bool:
+    """Whether this thread waits for compilers."""
+    return not getattr(_here, "never", False)
+
+
+def require(works: Mapping[Hashable, _Work]) -> None:
+    """Have work done in the background, once for each name; `begun` gives the results.
+
+    Raises:
+        PendingCode: some of it is not done.
+    """
+    started = [start(name, work) for name, work in works.items()]
+    if not all(one.done() for one in started):
+        raise PendingCode(started)
+
+
+def start(name: Hashable, work: _Work) -> Future[Any]:
+    """The result of work that is done in the background, once under this name."""
+    return _compilers.start(name, work)
+
+
+def begun(name: Hashable) -> Any:
+    """The result of work that was begun under this name, which is waited for; None where none was."""
+    found = _compilers.drop(name)
+    return None if found is None else found.result()
+
+
+def finish() -> bool:
+    """Wait until all that was begun is done. Returns whether there was something to wait for."""
+    left = _compilers.left()
+    wait(left)
+    return bool(left)
+
+
+class _Compilers:
+    """Threads that work in the background; there are none until something is to be done."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: dict[Hashable, BackgroundJob] = {}
-        self._queue: SimpleQueue[BackgroundJob] = SimpleQueue()
-        self._threads = 0
-        self._running: set[BackgroundJob] = set()
-        self._closed = False
+        self._known: dict[Hashable, Future[Any]] = {}
+        self._queue: SimpleQueue[tuple[Future[Any], _Work] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
 
-    def start(self, key: Hashable, work: Callable[[], Any], in_process: bool = True) -> BackgroundJob:
-        """The job of a key, begun as soon as a thread is free if it is new.
-
-        Args:
-            key: what the work makes.
-            work: called in a background thread, without any lock.
-            in_process: whether exit must wait for it once it has begun: False of a compiler that is a program.
-        """
+    def start(self, name: Hashable, work: _Work) -> Future[Any]:
         with self._lock:
-            job = self._jobs.get(key)
-            if job is None:
-                job = self._jobs[key] = BackgroundJob(work, in_process)
-                self._queue.put(job)
-                if self._threads < max(1, min(_MOST_THREADS, len(os.sched_getaffinity(0)) // 2)):
-                    self._threads += 1
-                    threading.Thread(target=self._serve, name="tilewright-background", daemon=True).start()
-        return job
+            if name not in self._known:
+                self._known[name] = Future()
+                self._queue.put((self._known[name], work))
+                if len(self._threads) < max(1, min(len(os.sched_getaffinity(0)) - 1, _MOST_THREADS)):
+                    if not self._threads:
+                        atexit.register(self._end)
+                    thread = threading.Thread(target=self._run, name="tilewright-compile", daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+            return self._known[name]
 
-    def wait(self) -> None:
-        """Wait until all jobs that were started have ended."""
+    def drop(self, name: Hashable) -> Future[Any] | None:
         with self._lock:
-            jobs = tuple(self._jobs.values())
-        for job in jobs:
-            job.wait()
+            return self._known.pop(name, None)
 
-    def close(self) -> None:
-        """Begin no more jobs, and wait for those that must end before the process does."""
+    def left(self) -> list[Future[Any]]:
         with self._lock:
-            self._closed = True
-            running = tuple(self._running)
-        for job in running:
-            if job.in_process:
-                job.wait()
+            return [one for one in self._known.values() if not one.done()]
 
-    def _serve(self) -> None:
-        while True:
-            job = self._queue.get()
-            with self._lock:
-                if self._closed:
-                    return
-                self._running.add(job)
-            job.run()
-            with self._lock:
-                self._running.discard(job)
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            future, work = item
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+    def _end(self) -> None:
+        """Wait for what was begun: a compiler that still runs may not survive the end of the process."""
+        with suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
 
 
-background = Background()
-"""The process's own. A process that was forked has no such threads, and begins anew."""
-
-os.register_at_fork(after_in_child=lambda: background.__init__())  # type: ignore[misc]
-atexit.register(lambda: background.close())
+_compilers = _Compilers()

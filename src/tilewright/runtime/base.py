@@ -8,7 +8,7 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.core.errors import ArrayError, LaunchError, ProblemError
+from tilewright.core.errors import ArrayError, ProblemError
 from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
@@ -47,15 +47,6 @@ class Matrix:
 
 Work = Callable[[int, Any], None]
 """Starts one run of something to be timed: work(i, stream). i counts the runs, so that operands can be rotated."""
-
-
-class NotLoadedError(LaunchError):
-    """Code of a plan is not loaded, and must not be loaded by the call."""
-
-    def __init__(self, message: str, job: Job) -> None:
-        super().__init__(message)
-        self.code = job.kernel, job.config, job.variant
-        """Kernel, config and variant that are to be compiled."""
 
 
 class Engine(Protocol):
@@ -109,12 +100,16 @@ class Engine(Protocol):
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses, cached)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
-        executables = [self.code(job, capturing) for job in needed]
+        executables = self.codes(needed, capturing)
         steps = tuple(map(self.step, needed, executables))
         copy = cached_operand_of(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
         own = executables[launched - 1]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
+
+    def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Executable]:
+        """Executables that launches run; capturing: see `plan`."""
+        return [self.code(job, capturing) for job in needed]
 
     def code(self, job: Job, capturing: Callable[[], bool] | None) -> Executable:
         """Executable that a launch runs; capturing: see `plan`."""

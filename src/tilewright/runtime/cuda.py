@@ -20,9 +20,9 @@ from tilewright.core.problem import Order, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
-from tilewright.runtime import nvrtc, tensor_maps
+from tilewright.runtime import background, nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
-from tilewright.runtime.base import Engine, Matrix, NotLoadedError, Work, array_of, matrix_at, memory_lines
+from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.cuda_executable import CudaExecutable
 from tilewright.runtime.cuda_launch import describe, launch
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, unavailable
@@ -115,21 +115,32 @@ class CudaEngine(Engine):
             assert self.capability is not None
             if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
                 raise error
-            cubin = nvrtc.compile(kernel, config, variant, self.arch)
-            with self.current, outside_of_captures():  # of other threads
+            cubin = background.begun((*key, self.arch)) or nvrtc.compile(kernel, config, variant, self.arch)
+            with self.current:
                 executable = CudaExecutable(kernel, config, variant, cubin, self.device)
             self._executables[key] = executable
         return executable
+
+    def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Any]:
+        """The code of launches, loaded.
+
+        Raises:
+            PendingCode: it is being compiled, where the thread does not wait for that (`background.never_waiting`).
+        """
+        if not background.waits():
+            keys = [(job.kernel, job.config, job.variant) for job in needed]
+            missing = [key for key in keys if key not in self._executables]
+            background.require({(*key, self.arch): partial(nvrtc.compile, *key, self.arch) for key in missing})
+        return super().codes(needed, capturing)
 
     def code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
         """The code of a launch, loaded; it cannot be loaded in a capture."""
         found = self._executables.get((job.kernel, job.config, job.variant))
         if found is None:
             if capturing is not None and capturing():
-                raise NotLoadedError(
+                raise LaunchError(
                     "the stream is being captured, and the code of this product is not compiled: multiply arrays of "
-                    "this kind once before the capture, or call tilewright.plan with them",
-                    job,
+                    "this kind once before the capture, or call tilewright.plan with them"
                 )
             found = self.compile(job.kernel, job.config, job.variant)
         return found

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import Future
 
 import pytest
 
@@ -17,6 +18,7 @@ from tilewright.api import front  # noqa: E402
 from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import LibraryError  # noqa: E402
 from tilewright.frameworks.torch.enable import decisions, routing  # noqa: E402
+from tilewright.runtime import background  # noqa: E402
 from tilewright.select.speedup import Speedup  # noqa: E402
 
 enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
@@ -165,7 +167,7 @@ def test_float32_stays_with_pytorch_while_that_rounds_and_is_not_known_to_be_slo
 def test_what_fails_here_is_left_to_pytorch_from_then_on(monkeypatch):
     calls = []
 
-    def fails(*arguments, check):
+    def fails(*arguments):
         calls.append(arguments)
         raise EngineUnavailableError("no compiler")
 
@@ -235,7 +237,7 @@ def test_more_kinds_than_are_remembered_are_counted_all_the_same(monkeypatch):
         torch.mm(draw(8, 5, grad=False), B)
     assert ran() == {("mm", "tilewright"): 10, ("mm", "PyTorch"): 1}
     assert {row.problem: row.calls for row in report()}["4x6x3 NN float32"] == 2
-    assert max(map(len, routing._routes[None, False].decisions.values())) <= 3
+    assert max(map(len, routing._routes[None, False, False].decisions.values())) <= 3
 
 
 def test_the_report_is_a_table():
@@ -289,7 +291,7 @@ def asked(monkeypatch):
     found = []
     multiply = front.multiply
 
-    def noted(request, library, arrays, alpha, beta, options, check):
+    def noted(request, library, arrays, alpha, beta, options):
         found.append(request.precision)
         assert options == Request(precision=request.precision).key
         return multiply(request, library, arrays, alpha, beta, options)
@@ -437,3 +439,54 @@ def test_an_unknown_precision_is_refused_and_nothing_is_enabled():
         enable("fp16x2")
     torch.mm(A, B)
     assert not report()
+
+
+def test_pytorch_multiplies_while_code_is_compiled(monkeypatch):
+    """And the account says how often; what is compiled then runs here."""
+    multiply, pending = front.multiply, Future()
+
+    def compiles(*arguments):
+        if not (pending.done() or background.waits()):
+            raise background.PendingCode([pending])
+        return multiply(*arguments)
+
+    monkeypatch.setattr(front, "multiply", compiles)
+    expected = torch.from_numpy(A.numpy() @ B.numpy())
+    with enable():
+        for _ in range(3):
+            same(torch.mm(A, B), expected)
+        pending.set_result(None)
+        same(torch.mm(A, B), expected)
+    assert {(row.where, row.calls, row.why) for row in report()} == {
+        ("PyTorch", 3, "while its code was compiled"),
+        ("tilewright", 1, ""),
+    }
+
+
+@pytest.mark.parametrize("keywords", [{"wait": True}, {"batch_invariant": True}])
+def test_products_wait_where_they_are_to(monkeypatch, keywords):
+    waited = []
+    monkeypatch.setattr(front, "multiply", lambda *_: waited.append(background.waits()) or C)
+    with enable(**keywords):
+        torch.mm(A, B)
+    assert waited[0]
+
+
+def test_warm_runs_a_step_until_nothing_of_it_is_compiled(monkeypatch):
+    steps, waits = [], iter([True, True, False])
+    monkeypatch.setattr(background, "finish", lambda: next(waits))
+
+    def step(*given, **more):
+        steps.append((given, more))
+        return len(steps)
+
+    with pytest.raises(LibraryError, match="not in force"):
+        tilewright.torch.warm(step)
+    with enable():
+        assert tilewright.torch.warm(step, 1, two=2) == 3
+    assert steps == 3 * [((1,), {"two": 2})]
+
+
+def test_wait_is_a_bool():
+    with pytest.raises(ProblemError, match="wait must be True or False, got 1"):
+        enable(wait=1)

@@ -12,6 +12,7 @@ from products import draw  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
+from tilewright.runtime import background  # noqa: E402
 
 A, B, BIAS = draw(4, 5, grad=False), draw(5, 6, grad=False), draw(6, grad=False)
 
@@ -58,7 +59,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_python_decides_once(built, function):
     expected = function()
-    with tilewright.torch.enable():
+    with tilewright.torch.enable(wait=True):
         torch.testing.assert_close(function(), expected, rtol=0, atol=0)
         assert python_calls(function) == (0 if built else 5)
         torch.testing.assert_close(function(), expected, rtol=0, atol=0)
@@ -76,7 +77,7 @@ def test_every_kind_of_call_is_decided(built):
         lambda: torch.addmm(BIAS.double(), A.double(), B.double()),
         lambda: torch.addmm(BIAS, A[:3], B),
     ]
-    with tilewright.torch.enable():
+    with tilewright.torch.enable(wait=True):
         for function in kinds:
             assert python_calls(function) == (1 if built else 5)
         assert all(python_calls(function) == (0 if built else 5) for function in kinds)
@@ -84,14 +85,14 @@ def test_every_kind_of_call_is_decided(built):
 
 def test_what_was_left_is_known_after_disable(built):
     for round_ in (1, 2):
-        with tilewright.torch.enable():
+        with tilewright.torch.enable(wait=True):
             assert python_calls(lambda: A @ B) == (5 if not built else 2 - round_)
         assert left() == 5 * round_
         assert python_calls(lambda: A @ B) == 0
 
 
 def test_errors_are_those_of_pytorch(built):
-    with tilewright.torch.enable():
+    with tilewright.torch.enable(wait=True):
         for _ in range(3):
             with pytest.raises(RuntimeError, match="cannot be multiplied"):
                 torch.mm(A, A)
@@ -104,7 +105,7 @@ def test_threads_are_counted(built):
         for _ in range(500):
             torch.mm(A, B)
 
-    with tilewright.torch.enable(), ThreadPoolExecutor(4) as threads:
+    with tilewright.torch.enable(wait=True), ThreadPoolExecutor(4) as threads:
         list(threads.map(work, range(4)))
         assert left() == 2000
 
@@ -112,8 +113,17 @@ def test_threads_are_counted(built):
 def test_gradients_of_what_is_left(built):
     x, w = draw(4, 5), draw(5, 6)
     expected = torch.autograd.grad((x @ w).square().sum(), (x, w))
-    with tilewright.torch.enable():
+    with tilewright.torch.enable(wait=True):
         for _ in range(3):
             found = torch.autograd.grad((x @ w).square().sum(), (x, w))
             torch.testing.assert_close(found, expected)
     assert left() == 9
+
+
+def test_calls_take_python_s_way_until_the_shortcut_is_built(built):
+    """Nobody waits for it; the first call after takes it into use."""
+    with tilewright.torch.enable():
+        background.finish()
+        assert python_calls(lambda: A @ B) == (2 if built else 5)
+        assert left() == 5
+    assert python_calls(lambda: A @ B) == 0

@@ -84,7 +84,7 @@ def test_the_commands_are_found():
     assert len(commands()) > 20
     assert ("explain", "vectorized") in commands()
     assert {command for command, *_ in commands()} == {
-        "list", "info", "bench", "check", "explain", "sass", "tune", "new", "report"
+        "list", "info", "bench", "check", "explain", "sass", "tune", "new", "fault", "report"
     }  # fmt: skip
 
 
@@ -108,6 +108,9 @@ def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     if {"--save", "--end-to-end", "--survey"} & set(arguments):
         assert status == 1
         assert "needs a GPU" in printed.err
+    elif "--mark" in arguments:
+        assert status == 1
+        assert "no kernel can be read from" in printed.err
     elif "missing_barrier" in arguments:
         assert status == 1
         assert "race" in printed.out

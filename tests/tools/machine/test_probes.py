@@ -28,7 +28,7 @@ ENTRIES = {
     "shared_read": ({}, "LDS", 8),
     "global_read": ({"LOADS": 4, "L1": 0}, "LDG", 4),
 }
-"""Of each kernel macros, and how many of an instruction its loop has at least."""
+"""Macros of each kernel, and how many of an instruction its loop has at least."""
 
 
 def loops(code):
@@ -88,7 +88,7 @@ EXPECTED = {
     "shared_read": lambda x: np.tile(16 * of_threads(x)[:64], 2),
     "global_read": lambda x: np.tile(of_threads(x).reshape(6, 2, 32).sum(axis=(0, 1)), 2),
 }
-"""What kernels write, as their lines launch them."""
+"""Results of kernels as their lines launch them."""
 
 
 @pytest.mark.parametrize(("lines", "group"), [(64, 16), (32, 32)])

@@ -141,7 +141,7 @@ class CublasBaseline:
         if problem.is_empty or not problem.k or problem.result not in results or problem.scaling.kind == "blocks":
             return {}
         suffix = f" {precision.upper()}" if precision else ""
-        works = {} if float8 else {DEFAULT + suffix: self._default(problem, sets, precision, scalars)}
+        works = {} if float8 else {DEFAULT + suffix: self.default(problem, sets, precision, scalars)}
         best = self._best(problem, sets, precision, scalars)
         if best is not None:
             works[BEST + suffix] = best
@@ -163,8 +163,8 @@ class CublasBaseline:
             found = captured_kernels(work, self._engine.stream)
         return [LaunchedKernel(**kernel._asdict()) for kernel in found]
 
-    def _default(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work:
-        """cublasGemmEx, which chooses an algorithm by itself."""
+    def default(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars = Scalars()) -> Work:
+        """cublasGemmEx, which chooses an algorithm by itself; arguments as of `works`."""
         cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
         multiply = cublas.gemm_ex if problem.batch == 1 else cublas.gemm_strided_batched_ex
         numbers = _ScalarAddresses(scalars)
@@ -188,7 +188,7 @@ class CublasBaseline:
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
         if problem.dtype in FLOAT8:
             return works[min(range(len(works)), key=lambda index: min(times[index]))]
-        expected = self._floats(self._default(problem, sets, precision, Scalars()), sets)
+        expected = self._floats(self.default(problem, sets, precision, Scalars()), sets)
         agreement = max(AGREEMENT, 2 * limit(problem, precision))
         for index in sorted(range(len(works)), key=lambda index: min(times[index])):
             difference = self._floats(product.work(algorithms[index], Scalars()), sets) - expected

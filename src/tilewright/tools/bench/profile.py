@@ -6,6 +6,9 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench import ncu
 
+_PARTS = 4
+"""Parts of a multiprocessor, each with a tensor core, whose cycles a counter adds up."""
+
 
 class Profile(ncu.ProfiledLaunch):
     """One launch of a kernel of ours, or all that cuBLAS launches for one product."""
@@ -81,10 +84,11 @@ class Profile(ncu.ProfiledLaunch):
 
     @property
     def tensor_busy(self) -> float | None:
-        """Share of the multiprocessors' cycles in which tensor cores computed."""
+        """Share of the cycles of multiprocessors' four parts in which their tensor cores computed."""
         either = ("sm__pipe_tensor_cycles_active.sum", "sm__pipe_tensor_op_hmma_cycles_active.sum")
         name = next((one for one in either if one in self.counters), either[0])
-        return self._share(name, "sm__cycles_active.sum")
+        share = self._share(name, "sm__cycles_active.sum")
+        return None if share is None else share / _PARTS
 
     @property
     def conflicts(self) -> float | None:

@@ -14,13 +14,15 @@ def run_list(
 ) -> None:
     """Show the ladder, and the library's kernels that are no rung: their ideas, parameters and defaults.
 
-    With names, as in [bold]tilewright list warptiled[/], show each parameter's meaning and the constraints.
+    With names, as in [bold]tilewright list warptiled[/], show each parameter's meaning, the
+    source's file and the constraints.
     """
     if not kernels:
         out.print(ladder_table(KERNELS))
         return
     for kernel, _ in map(resolve, kernels):
         out.print(kernel_table(kernel))
+        say(f"  source: {kernel.source}", indent=4)
         for sentence in kernel.constraints:
             say(f"  - {sentence}", indent=4)
         for name, overrides in kernel.presets.items():

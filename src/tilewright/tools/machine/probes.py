@@ -1,4 +1,4 @@
-"""What a GPU is measured by: kernels of probes.cu, how large they are for a GPU, and how they are launched."""
+"""Probes of a GPU: kernels of probes.cu, how large they are for a GPU, and how they are launched."""
 
 import math
 import statistics

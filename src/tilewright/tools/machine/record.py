@@ -23,7 +23,7 @@ class ProbeTime(Facts):
     level: str
     """One of LEVELS."""
     work: int
-    """Of a latency the steps of the chain; of a bandwidth the bytes that all threads read."""
+    """Steps of the chain, of a latency; bytes that all threads read, of a bandwidth."""
     footprint_bytes: int
     """Memory that is read, again and again; 0 of arithmetic."""
     cycles: int
@@ -65,7 +65,7 @@ class Machine(RunFile):
 
     @property
     def rows(self) -> Sequence[MachineRow]:
-        """What was measured of each level, in the order of LEVELS."""
+        """A row for each level that was measured, in the order of LEVELS."""
         latencies, bandwidths = ({one.level: one for one in of} for of in (self.latencies, self.bandwidths))
         return [
             self._row(level, latencies.get(level), bandwidths.get(level))
@@ -74,7 +74,7 @@ class Machine(RunFile):
         ]
 
     def row(self, level: str) -> MachineRow:
-        """What was measured of one of LEVELS.
+        """The row of one of LEVELS.
 
         Raises:
             LookupError: nothing was.

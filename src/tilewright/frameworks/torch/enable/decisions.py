@@ -3,6 +3,7 @@ account of what ran where."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +15,6 @@ from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, Side
 from tilewright.frameworks.torch.arrays import numpy_name
-from tilewright.runtime.background import BackgroundJob
 from tilewright.select.speedup import Speedup, expected_speedup
 
 Asked = Callable[[], Any]
@@ -85,8 +85,8 @@ class Decision:
     """Where products of a kind run, and how many did."""
 
     __slots__ = (
-        *("asked", "awaited", "awaiting_calls", "calls", "counted_by", "missed"),
-        *("ours", "problem", "role", "speedup", "stock_calls", "why"),
+        *("asked", "calls", "counted_by", "missed", "ours", "pending", "problem", "role", "speedup", "stock_calls"),
+        *("waiting_calls", "why"),
     )
 
     def __init__(
@@ -104,11 +104,11 @@ class Decision:
         """Whether they run here."""
         self.asked = asked
         """Request of a float32 product, read in every call, since PyTorch may be set to another precision."""
-        self.calls = self.stock_calls = self.awaiting_calls = self.missed = 0
-        """How many ran here, how many PyTorch computed, how many it computed since code was being compiled, and how
-        many the compiled launcher did not know."""
-        self.awaited: BackgroundJob | None = None
-        """Job that compiles what they need; PyTorch computes them until it has ended."""
+        self.calls = self.stock_calls = self.waiting_calls = self.missed = 0
+        """Numbers of calls: those that ran here, those that PyTorch computed, those that it computed while code for
+        here was compiled, and those that the compiled launcher did not know."""
+        self.pending: Sequence[Future[Any]] = ()
+        """Compilations that PyTorch's kernel stands in for."""
         self.counted_by = self
         """Decision that counts its calls, itself or another: see `Decisions.keep`."""
 
@@ -121,10 +121,17 @@ class Decision:
         """Count calls that ran here, or that PyTorch computed."""
         if ours:
             self.counted_by.calls += calls
-        elif self.awaited is not None:
-            self.counted_by.awaiting_calls += calls
+        elif self.pending:
+            self.counted_by.waiting_calls += calls
         else:
             self.counted_by.stock_calls += calls
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether PyTorch's kernel is to run, since code for here is being compiled."""
+        if self.pending and all(one.done() for one in self.pending):
+            self.pending = ()
+        return bool(self.pending)
 
     def miss(self) -> None:
         """Count a call that the compiled launcher did not know; where all are so, only a large speedup is worth them.
@@ -144,22 +151,6 @@ class Decision:
     def asks(self) -> bool:
         """Whether calls ask: of factors of another type there is nothing to ask, unless they are batch-invariant."""
         return self.problem is not None and (self.problem.dtype == "float32" or self.batch_invariant)
-
-    def awaits(self, waits: bool) -> bool:
-        """Whether PyTorch is to compute a call since its code is being compiled; a call that waits, waits for it here.
-
-        Where the compiler failed, the kind is left to PyTorch from now on.
-        """
-        if self.awaited is None:
-            return False
-        if waits:
-            self.awaited.wait()
-        if not self.awaited.ended:
-            return True
-        error, self.awaited = self.awaited.error, None
-        if error is not None and not self.batch_invariant:
-            self.refuse(str(error))
-        return not self.ours
 
     def refuse(self, why: str) -> None:
         """Leave them to PyTorch from now on."""
@@ -187,7 +178,7 @@ class Decisions(dict[Any, Decision]):
                 sums = self._dropped.setdefault(row, sums)
                 sums.calls += one.calls
                 sums.stock_calls += one.stock_calls
-                sums.awaiting_calls += one.awaiting_calls
+                sums.waiting_calls += one.waiting_calls
                 one.counted_by = sums
             self.clear()
         self[kind] = decision
@@ -244,8 +235,8 @@ class Report(tuple[ReportRow, ...]):
             saved = one.calls * one.speedup.saved_us if one.speedup else 0.0
             ours = "tilewright", "", one.calls, saved
             theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
-            awaiting = "PyTorch", "waiting for a compiler", one.awaiting_calls, 0.0
-            for where, why, count, gained in (ours, theirs, awaiting):
+            meanwhile = "PyTorch", _COMPILING, one.waiting_calls, 0.0
+            for where, why, count, gained in (ours, theirs, meanwhile):
                 before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
                 calls[operator, problem, where, why] = before + count, saved_before + gained
         rows = [ReportRow(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
@@ -272,6 +263,8 @@ class Report(tuple[ReportRow, ...]):
         lines.append(f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect")
         return "\n".join([*lines, self.note] if self.note else lines)
 
+
+_COMPILING = "while its code was compiled"
 
 _AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
 

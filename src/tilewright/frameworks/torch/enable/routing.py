@@ -12,22 +12,20 @@ inductor calls the same operators with `out`. So nothing is compiled anew, and e
 compiled already too, except on CUDA graphs and on products of inductor's own (max_autotune).
 """
 
-import logging
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import ContextDecorator
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ContextDecorator, nullcontext
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from tilewright.api import front
 from tilewright.api import gpu as on_gpu
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.request import PLAIN, Request, check_batch_invariant
-from tilewright.core.errors import CompileError, LibraryError, ProblemError, TilewrightError
+from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.core.problem import precision_of
 from tilewright.frameworks.torch.enable.decisions import (
     IEEE,
@@ -43,33 +41,40 @@ from tilewright.frameworks.torch.enable.decisions import (
 )
 from tilewright.frameworks.torch.enable.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.frameworks.torch.enable.shortcut import load as load_shortcut
-from tilewright.runtime import launcher
-from tilewright.runtime.background import BackgroundJob, background
+from tilewright.runtime import background, launcher
 from tilewright.runtime.launcher import Launcher
-
-_LOADING_S = 0.25
-"""Seconds for which enable() waits for the shortcut: enough to load it, where it has been built before."""
 
 _KEY = "CUDA"
 """Key of PyTorch's dispatcher for the kernels of tensors on a GPU."""
 
 _Kernel = Callable[..., Any]
+_Result = TypeVar("_Result")
 
 _set_grad_enabled = torch._C._set_grad_enabled  # torch.set_grad_enabled makes an object for it
 
 _precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch.backends asks it too, more slowly
 
 
+_attaching = threading.RLock()
+
+
+def _may_register() -> bool:
+    """Whether kernels may be registered: on the main thread alone, while none of autograd's runs."""
+    return threading.current_thread() is threading.main_thread()
+
+
 class Routes:
     """Kernels to replace PyTorch's with, and the decisions that they made, which outlive the replacement."""
 
-    def __init__(self, key: str, expected: Expect, precision: str | None, batch_invariant: bool = False) -> None:
+    def __init__(
+        self, key: str, expected: Expect, precision: str | None, batch_invariant: bool = False, wait: bool = False
+    ) -> None:
         """Make them; `install` puts them in place.
 
         Args:
             key: of the dispatcher: CUDA, or CPU in tests.
             expected: gives the speedup of a problem.
-            precision, batch_invariant: as `enable` takes them.
+            precision, batch_invariant, wait: as `enable` takes them.
 
         Raises:
             LibraryError: this PyTorch cannot call a kernel that was replaced.
@@ -77,63 +82,35 @@ class Routes:
         if not hasattr(torch.library, "get_kernel") or _precision is None:
             raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
         self.decisions = {name: Decisions() for name in ("mm", "addmm", "bmm", "baddbmm")}
-        self.expected, self.options = expected, _options_by(precision, batch_invariant)
-        self.waits = True
-        """Whether products wait for compilers; what is batch-invariant always does."""
         self._key = key
         self._library: Any = None
         self._kernels: dict[str, _Kernel] = {}
-        self._module: ShortcutModule | None = None
+        self._stock: dict[str, Any] = {}
         self._shortcut: Shortcut | None = None
-        self._built: BackgroundJob | None = None
-        """Job that builds the shortcut, until that is made."""
-        self._in_calls: list[Any] = []
-        self._launcher: Launcher | None = None
+        self._module: ShortcutModule | None = None
+        self._building: Future[ShortcutModule | None] | None = None
+        self._known: Launcher | None = None
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
-        for name in self.decisions:
+        never_waits = not (wait or batch_invariant)
+        route = Route(expected, _options_by(precision, batch_invariant), self._decided, never_waits)
+        for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
-                stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                self._kernels[variant] = make(stock, self.decisions[name], self)
+                self._stock[variant] = torch.library.get_kernel(f"aten::{variant}", key)
+                self._kernels[variant] = make(self._stock[variant].call_boxed, decisions, route)
+        if never_waits:
+            self._building = background.start(load_shortcut, load_shortcut)
+        else:
+            self._attach(load_shortcut())
 
     @property
     def installed(self) -> bool:
         """Whether they are in place."""
         return self._library is not None
 
-    def install(self, waits: bool = True) -> None:
-        """Replace PyTorch's kernels; waits: whether products, and this, wait for compilers."""
-        self.waits = waits or self.options.batch_invariant
-        if self._kernels and self._shortcut is None:
-            self._built = background.start("shortcut", load_shortcut, in_process=False)  # the compiler is a program
-            if self._built.wait(None if self.waits else _LOADING_S):
-                self._make_shortcut()
-        self._replace()
-
-    def _make_shortcut(self) -> None:
-        """Make the shortcut, where this machine can have one; PyTorch's kernels are in place."""
-        self._built, self._module = None, load_shortcut()
-        if self._module is not None:
-            self._shortcut = self._module.Shortcut(self._key, tuple(self._kernels))
-
-    def shorten(self) -> None:
-        """Called in each call that Python gets: put the shortcut in place where it has been built by now.
-
-        No other thread does that: the dispatcher may be changed while no other call is in it.
-        """
-        if self._built is not None and self._built.ended and _lock.acquire(blocking=False):
-            try:
-                if self.installed and self._built is not None:
-                    # The call that this is in returns through a kernel which is removed here.
-                    self._in_calls = [torch.library.get_kernel(f"aten::{one}", self._key) for one in self._kernels]
-                    self.remove()
-                    self._make_shortcut()
-                    self._replace()
-            finally:
-                _lock.release()
-
-    def _replace(self) -> None:
+    def install(self) -> None:
+        """Replace PyTorch's kernels."""
         self._library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Warning only once for all operators")
@@ -149,25 +126,49 @@ class Routes:
         self._library._destroy()
         self._library = None
 
+    def _decided(self, decision: Decision) -> None:
+        """Have calls like those that are given take the shortcut; nothing happens where there is none."""
+        if self._building is not None and self._building.done() and _may_register():
+            self._attach(self._building.result())
+            return  # this call has not come by the shortcut
+        module = self._module
+        if module is None:
+            return
+        if not decision.ours:
+            module.leave(decision)
+            return
+        if decision.role not in ADDENDS:
+            return
+        if self._known is not on_gpu.fast and (built := launcher.load()) is not None:
+            self._known = on_gpu.fast
+            module.launch_by(self._known, built.API, torch.Tensor)
+        module.take(decision, ADDENDS[decision.role], decision.asks)
+
+    def _attach(self, module: ShortcutModule | None) -> None:
+        """Take the shortcut from now on, where it could be built."""
+        with _attaching:
+            self._building, self._module = None, module
+            if module is None or self._shortcut is not None:
+                return
+            self._shortcut = module.Shortcut(self._key, self._stock)
+            if self.installed:
+                self._shortcut.install()
+
     def count(self) -> None:
         """Add to the decisions the calls that took the shortcut."""
         for decision, ours, calls in self._shortcut.counts() if self._shortcut is not None else ():
             decision.count(ours, calls)
 
-    def decided(self, decision: Decision) -> None:
-        """Called once a call's route is known: PyTorch's kernel, or the compiled launcher. Calls like it take the
-        shortcut from now on; nothing happens where there is none."""
-        if self._module is None:
-            return
-        if not decision.ours:
-            self._module.leave(decision)
-            return
-        if decision.role not in ADDENDS:
-            return
-        if self._launcher is not on_gpu.fast and (built := launcher.load()) is not None:
-            self._launcher = on_gpu.fast
-            self._module.launch_by(self._launcher, built.API, torch.Tensor)
-        self._module.take(decision, ADDENDS[decision.role], decision.asks)
+
+class Route(NamedTuple):
+    """How calls find their way."""
+
+    expected: Expect
+    options: Options
+    decided: Callable[[Decision], None]
+    """Called once a call's route is known: PyTorch's kernel, or the compiled launcher."""
+    never_waits: bool
+    """Whether PyTorch's kernel runs while code is compiled."""
 
 
 def _options_by(precision: str | None, batch_invariant: bool) -> Options:
@@ -182,44 +183,41 @@ def _options_by(precision: str | None, batch_invariant: bool) -> Options:
     return Options(lambda: _precision("cuda", "matmul"), by, batch_invariant)
 
 
-def _plain(stock: _Kernel, decisions: Decisions, routes: Routes) -> _Kernel:
+def _plain(stock: _Kernel, decisions: Decisions, route: Route) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
-        routes.shorten()
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions.keep(kind, decide(OperatorCall(a, b, None, out), routes.expected, routes.options))
-        if decision.ours and (result := _ours(decision, routes, a, b, None, out, None, 1.0, 0.0)) is not None:
+            decision = decisions.keep(kind, decide(OperatorCall(a, b, None, out), route.expected, route.options))
+        if decision.ours and (result := _ours(decision, route, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.count(ours=False)
         result = stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
         if not decision.ours:
-            routes.decided(decision)
+            route.decided(decision)
         return result
 
     return multiply
 
 
-def _added(stock: _Kernel, decisions: Decisions, routes: Routes) -> _Kernel:
+def _added(stock: _Kernel, decisions: Decisions, route: Route) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-        routes.shorten()
         target = None if out is None else (out.shape, out.stride())
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions.keep(
-                kind, decide(OperatorCall(a, b, addend, out, beta), routes.expected, routes.options)
-            )
+            call = OperatorCall(a, b, addend, out, beta)
+            decision = decisions.keep(kind, decide(call, route.expected, route.options))
         if decision.ours:
             c = addend if decision.role == "c" else None
             if decision.role == "expanded":
                 c = addend.expand(*a.shape[:-1], b.shape[-1]).contiguous()
             bias = addend if decision.role == "bias" else None
-            result = _ours(decision, routes, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
+            result = _ours(decision, route, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
             if result is not None:
                 return result
         decision.count(ours=False)
@@ -228,18 +226,16 @@ def _added(stock: _Kernel, decisions: Decisions, routes: Routes) -> _Kernel:
         else:
             result = stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
         if not decision.ours:
-            routes.decided(decision)
+            route.decided(decision)
         return result
 
     return multiply
 
 
-def _ours(
-    decision: Decision, routes: Routes, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any
-) -> Any:
+def _ours(decision: Decision, route: Route, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any) -> Any:
     """The product by tilewright; None where PyTorch has to compute it after all."""
     request = decision.asked() if decision.asks else None
-    if request is False or decision.awaits(routes.waits):
+    if request is False or (decision.pending and decision.is_pending):
         return None
     # Autograd calls this with gradients enabled, and has recorded what it needs.
     records = torch.is_grad_enabled()
@@ -251,9 +247,9 @@ def _ours(
             result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, request)
         if result is on_gpu.miss:
             arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-            result = _first(decision, arrays, alpha, beta, request, routes.waits)
+            result = _first(decision, route, arrays, alpha, beta, request)
         else:
-            routes.decided(decision)
+            route.decided(decision)
     finally:
         if records:
             _set_grad_enabled(True)
@@ -263,70 +259,53 @@ def _ours(
 
 
 def _first(
-    decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, asked: Request | None, waits: bool
+    decision: Decision, route: Route, arrays: dict[str, Any], alpha: Any, beta: Any, asked: Request | None
 ) -> Any:
-    """The product of a kind that the compiled launcher does not know; waits: for compilers."""
+    """The product of a kind that the compiled launcher does not know; None where its code is being compiled."""
     request = asked or PLAIN
-    invariant, a = request.batch_invariant, arrays["a"]
-    if not invariant and a.is_cuda and torch.cuda.is_current_stream_capturing():
-        _log_capture()
+    invariant = request.batch_invariant
+    if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
-    if not waits and a.is_cuda and not (job := on_gpu.start_engine(a.device.index)).ended:
-        decision.awaited = job
-        return None
-    check = None if waits else on_gpu.check_loaded
     try:
-        result = front.multiply(request, library_of("a", a), arrays, alpha, beta, asked, check=check)
-    except on_gpu.AwaitedError as error:
-        decision.awaited = error.job
+        with background.never_waiting() if route.never_waits else nullcontext():
+            result = front.multiply(request, library_of("a", arrays["a"]), arrays, alpha, beta, asked)
+        decision.miss()
+        return result
+    except background.PendingCode as pending:
+        decision.pending = pending.work
         return None
     except TilewrightError as error:
         if invariant:
             raise  # PyTorch's own product would break the promise
-        decision.miss()
         if not isinstance(error, ProblemError):
             decision.refuse(str(error))
         return None
-    decision.miss()
-    return result
-
-
-@lru_cache
-def _log_capture() -> None:
-    """Say once that a graph has PyTorch's kernels."""
-    logging.getLogger("tilewright.torch").info(
-        "a CUDA graph was captured with kernels of PyTorch, since products in it had not run under enable() before: "
-        "call tilewright.torch.warm first"
-    )
 
 
 _lock = threading.Lock()
-_Asked = tuple[str | None, bool]
-"""The precision that was asked for, and whether products are to be batch-invariant."""
-_Switched = tuple[_Asked, bool]
-"""What was asked for, and whether products wait for compilers."""
+_Asked = tuple[str | None, bool, bool]
+"""The precision that was asked for, whether products are to be batch-invariant, and whether they wait for compilers."""
 _routes: dict[_Asked, Routes] = {}
 """One of them at most is installed."""
 
 
-def _switch(to: _Switched | None) -> _Switched | None:
+def _switch(to: _Asked | None) -> _Asked | None:
     """Replace PyTorch's kernels by those that were asked for, or at None give them back; what was so before."""
     with _lock:
-        before = next(((asked, routes.waits) for asked, routes in _routes.items() if routes.installed), None)
+        before = next((asked for asked, routes in _routes.items() if routes.installed), None)
         if before != to and before is not None:
-            _routes[before[0]].remove()
+            _routes[before].remove()
         if before != to and to is not None:
-            asked, waits = to
-            if asked not in _routes:
-                _routes[asked] = Routes(_KEY, expect, *asked)
-            _routes[asked].install(waits)
+            if to not in _routes:
+                _routes[to] = Routes(_KEY, expect, *to)
+            _routes[to].install()
         return before
 
 
 class Enabled(ContextDecorator):
     """Context that enable() returns: leaving it restores the routes from before."""
 
-    def __init__(self, asked: _Switched) -> None:
+    def __init__(self, asked: _Asked) -> None:
         self._asked = asked
         self._before = _switch(asked)
 
@@ -351,14 +330,6 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False, wait:
     also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
     `tilewright.select.speedup.expected_speedup`. It is decided once for each combination of shapes, strides and element
     type, for all GPUs of the process. All else stays with PyTorch.
-
-    No product waits for a compiler: background threads compile what it needs, and PyTorch computes products of its kind
-    until that is there (`report` counts them as waiting for a compiler), or for good where it does not compile. So a
-    run's first results may have other bits than later ones, and two runs change over at different products, also under
-    torch.use_deterministic_algorithms: give wait=True where bits must not depend on that. `warm` compiles all that a
-    model needs before it runs. Into a CUDA graph nothing is compiled: what has not run here by then is captured with
-    PyTorch's kernel, and a line of the log "tilewright.torch" says so once. The path in C++ that known products take
-    is built in the background too, against the PyTorch that is installed; without a C++ compiler Python routes.
 
     What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
     `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
@@ -389,75 +360,50 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False, wait:
     no matrix product, such as its fused attention.
     "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
+    No product waits for a compiler: PyTorch's kernel runs until the code of ours is there, which other threads compile
+    meanwhile. So the first steps of a model may have other bits than later ones; with `wait` they have not.
+    `tilewright.torch.warm` compiles all that a step needs before it returns. Batch-invariant products wait in any case.
+
     Args:
         precision: what float32 products promise, as `tilewright.matmul` takes it. None follows PyTorch's settings.
-        batch_invariant: whether a row of a product must not depend on how many there are, nor on the others. Such
-            products wait for compilers.
-        wait: whether products wait for compilers.
+        batch_invariant: whether a row of a product must not depend on how many there are, nor on the others.
+        wait: whether a product waits for the code that it is expected to be fastest by.
 
     Raises:
         ProblemError: the precision is unknown, or batch_invariant or wait is no bool.
         LibraryError: this PyTorch is older than 2.9.
     """
     check_batch_invariant(batch_invariant)
-    precision_of(precision)
-    if type(wait) is not bool:
+    if not isinstance(wait, bool):
         raise ProblemError(f"wait must be True or False, got {wait!r}")
-    return Enabled(((precision, batch_invariant), wait or batch_invariant))
+    precision_of(precision)
+    return Enabled((precision, batch_invariant, wait or batch_invariant))
 
 
-def warm(model: Callable[..., Any], inputs: Any) -> None:
-    """Compile what the products of a model need under enable(), in parallel; returns when all is ready.
+def warm(step: Callable[..., _Result], *arguments: Any, **keywords: Any) -> _Result:
+    """Run a step of a program under `enable()`, compile all that its products need, and run it again.
 
-    For a process that is to be fast from its first step, and before a CUDA graph is captured. The model is run a few
-    times, while PyTorch computes what is not compiled yet, and where its result wants a gradient the backward pass too;
-    no gradient is stored, and PyTorch's random numbers go on as if it had not run. What else a model changes when it
-    runs (buffers of a batch norm) is changed. One that torch.compile made is compiled as it runs here. Where enable()
-    is in force, its options count, else those of enable() without arguments.
+    From then on nothing of it is compiled, and a CUDA graph may be captured. Compilers run on all cores but one.
 
         tilewright.torch.enable()
-        tilewright.torch.warm(model, x)
+        tilewright.torch.warm(model, inputs)
 
     Args:
-        model: a module, or another function of tensors on a GPU. Other shapes of inputs are other kinds of products.
-        inputs: a tensor, a tuple or list of arguments, or a dict of named ones.
+        step: the model, or a function, as one that trains for a step; called again while code was compiled for it.
+        arguments, keywords: of the calls.
+
+    Returns:
+        what the last call returned.
 
     Raises:
-        CompileError: a kernel does not compile. The products that need it are left to PyTorch.
+        LibraryError: `enable()` is not in force.
     """
-    asked = next((asked for asked, routes in _routes.items() if routes.installed), (None, False))
-    with Enabled((asked, False)):
-        routes = _routes[asked]
-        for _ in range(_MOST_RUNS):
-            _run(model, inputs)
-            awaited = [one.awaited for kinds in routes.decisions.values() for one in kinds.values() if one.awaited]
-            if not awaited:
-                break
-            background.wait()
-            for job in awaited:
-                if isinstance(job.error, CompileError):
-                    raise job.error
-        background.wait()
-        routes.shorten()
-
-
-_MOST_RUNS = 8
-"""Runs of `warm`: the engine is loaded, code compiled, plans made; calls of a kind may differ in alignment."""
-
-
-def _run(model: Callable[..., Any], inputs: Any) -> None:
-    """Run a model, forward and, where its result wants a gradient, backward."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    with torch.random.fork_rng(devices):
-        if isinstance(inputs, Mapping):
-            result = model(**inputs)
-        else:
-            result = model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
-        found = [one for one in tree_leaves(result) if isinstance(one, torch.Tensor) and one.requires_grad]
-        wanted = [one for one in getattr(model, "parameters", tuple)() if one.requires_grad]
-        wanted += [one for one in tree_leaves(inputs) if isinstance(one, torch.Tensor) and one.requires_grad]
-        if found and wanted:
-            torch.autograd.grad(found, wanted, [torch.ones_like(one) for one in found], allow_unused=True)
+    if not any(routes.installed for routes in _routes.values()):
+        raise LibraryError("warm() runs a step under enable(), which is not in force")
+    result = step(*arguments, **keywords)
+    while background.finish():
+        result = step(*arguments, **keywords)
+    return result
 
 
 def disable() -> None:
@@ -478,11 +424,11 @@ def report(*, reset: bool = False) -> Report:
     for routes in tuple(_routes.values()):
         routes.count()
         decisions += [(name, one) for name, kinds in routes.decisions.items() for one in kinds.counted()]
-    ruled_out = any(precision is None for precision, _ in _routes) and _precision("cuda", "matmul") == IEEE
+    ruled_out = any(precision is None for precision, _, _ in _routes) and _precision("cuda", "matmul") == IEEE
     found = Report.of(decisions, _why_empty, ruled_out)
     if reset:
         for _, decision in decisions:
-            decision.calls = decision.stock_calls = decision.awaiting_calls = 0
+            decision.calls = decision.stock_calls = decision.waiting_calls = 0
     return found
 
 

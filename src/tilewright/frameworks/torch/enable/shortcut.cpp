@@ -12,6 +12,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <pybind11/pybind11.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -169,8 +170,8 @@ struct Operator {
     std::mutex lock;
     const size_t arguments;
 
-    Operator(const c10::OperatorHandle& of, c10::DispatchKey key)
-        : handle(of), stock(of.getComputedKernelForDispatchKey(key)), arguments(of.schema().arguments().size()) {}
+    Operator(const c10::OperatorHandle& of, const c10::SafeKernelFunction& kernel)
+        : handle(of), stock(kernel), arguments(of.schema().arguments().size()) {}
 
     // Puts a call's kind into `kind`; false where it has none.
     bool read(const torch::jit::Stack& stack, Kind& kind) const {
@@ -266,22 +267,24 @@ PyObject* guarded(Function function) {
 
 PyObject* create(PyTypeObject* type, PyObject* positional, PyObject*) {
     const char* key;
-    PyObject* names;
-    if (!PyArg_ParseTuple(positional, "sO!", &key, &PyTuple_Type, &names)) return nullptr;
+    PyObject* kernels;
+    if (!PyArg_ParseTuple(positional, "sO!", &key, &PyDict_Type, &kernels)) return nullptr;
     Shortcut* self = reinterpret_cast<Shortcut*>(type->tp_alloc(type, 0));
     if (self == nullptr) return nullptr;
     new (&self->operators) decltype(self->operators)();
     new (&self->registered) decltype(self->registered)();
     PyObject* done = guarded([&]() -> PyObject* {
         self->key = c10::parseDispatchKey(key);
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
-            const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
+        PyObject *of, *kernel;
+        for (Py_ssize_t next = 0; PyDict_Next(kernels, &next, &of, &kernel);) {
+            const char* text = PyUnicode_AsUTF8(of);
             if (text == nullptr) return nullptr;
             const std::string name = text;
             const size_t dot = name.find('.');
             const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
             const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(), overload.c_str());
-            self->operators.push_back(std::make_shared<Operator>(handle, self->key));
+            const auto& stock = pybind11::handle(kernel).cast<const c10::SafeKernelFunction&>();
+            self->operators.push_back(std::make_shared<Operator>(handle, stock));
         }
         return Py_None;
     });

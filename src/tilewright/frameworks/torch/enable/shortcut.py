@@ -1,8 +1,10 @@
 """The shortcut (shortcut.cpp): products whose way was decided go it without Python.
 
-It is built at first use with this machine's C++ compiler, against the headers of the PyTorch that is installed.
+It is built at first use with this machine's C++ compiler, against the headers of the PyTorch that is installed. Until
+that is done, and where there is no compiler, calls take Python's way.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -33,15 +35,15 @@ class Shortcut(Protocol):
 class ShortcutModule(Protocol):
     """Module that shortcut.cpp compiles to."""
 
-    def Shortcut(self, key: str, operators: tuple[str, ...]) -> Shortcut:  # noqa: N802 - it is a class
-        """The kernels that are registered now become those that calls are left to.
+    def Shortcut(self, key: str, kernels: Mapping[str, Any]) -> Shortcut:  # noqa: N802 - it is a class
+        """A shortcut for calls of some operators.
 
         Args:
             key: of the dispatcher, as 'CUDA'.
-            operators: of aten, as 'mm' and 'mm.out'.
+            kernels: PyTorch's own, to which calls are left, by operators of aten, as 'mm' and 'mm.out'; a dict.
 
         Raises:
-            RuntimeError: there is no such operator, or it has no kernel for the key.
+            RuntimeError: there is no such operator, or one of these is no kernel.
         """
 
     def leave(self, decision: Any) -> None:
