@@ -31,6 +31,9 @@ STEPS, MOST_STEPS = 20, 400
 PAIRS = 9
 """Turns of the two ways."""
 
+_SAMPLE_S, _MOST_COUNT = 0.3, 50
+"""About how long a way's steps of a turn take, and how many there are at most."""
+
 _TIMEOUT_S = 150
 
 
@@ -124,11 +127,12 @@ def first(way: str, sizes: Llama = SMALL) -> Iterator[Measurement]:
     began = time.perf_counter()
     with tilewright.torch.enable() if way == "enable()" else nullcontext():
         enabled = time.perf_counter() - began
-        steps, settled = [], 0
+        steps: list[float] = []
+        settled = 0
         while settled < STEPS and len(steps) < MOST_STEPS:
             tilewright.torch.report(reset=True)
             steps.append(_seconds(step))
-            waits = any(row.why == "waiting for a compiler" for row in tilewright.torch.report())
+            waits = any(row.why == "while its code was compiled" for row in tilewright.torch.report())
             settled = 0 if waits else settled + 1
         facts = {
             "stock_steps_s": stock,
@@ -156,15 +160,16 @@ def in_turns(work: str, step: Callable[[], Any], pairs: int = PAIRS) -> Iterator
     enable = partial(tilewright.torch.enable, wait=True)
     ways: dict[str, Callable[[], Any]] = {"PyTorch": nullcontext, "enable()": enable, "PyTorch again": nullcontext}
     taken: dict[str, list[float]] = {way: [] for way in ways}
+    count = 1
     for number in range(pairs + 1):
         for way, context in ways.items():
             with context():
-                for _ in range(3):
-                    step()
-                count = 5 if number else 1
+                step()
                 seconds = _seconds(step, count)
-            if number:  # the first turn compiles
+            if number:
                 taken[way].append(seconds)
+        if not number:  # what has to be compiled is compiled now
+            count = max(2, min(_MOST_COUNT, int(_SAMPLE_S / seconds)))
     for way, samples in taken.items():
         ratios = [own / one for own, one in zip(taken["PyTorch"], samples, strict=True)]
         facts = {"speedup": statistics.median(ratios), "speedups": sorted(ratios)}
