@@ -4,9 +4,11 @@ import re
 import textwrap
 from pathlib import Path
 
+from studies.profiles.measuring import SHAPE
+from studies.results import course_gpu
 from studies.templates import block
 from tilewright import kernels
-from tilewright.core.gpus import Gpu
+from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
@@ -63,3 +65,22 @@ def roof(problem: Problem, gpu: Gpu) -> str:
     m, n, k = problem.m, problem.n, problem.k
     counts = {"m": m, "n": n, "k": k, "operations": problem.flops, "moved": 4 * (m * k + k * n + m * n)}
     return block("worklog/tables.md.j2", "roof", gpu=gpu, **counts)
+
+
+def calculated(expression: str, digits: str) -> str:
+    """The value of an expression of numbers, with so many digits behind the point.
+
+    It may name the size of squares, n; of the course's GPU the time of arithmetic at that size, arithmetic_ms, the time
+    to move each matrix once, dram_us, and the bandwidth, dram_gbs; and that of an RTX A6000, a6000_dram_gbs.
+
+    Raises:
+        LookupError: it is no such expression.
+    """
+    gpu, n = course_gpu(), Problem.parse(SHAPE).n
+    names = {"n": n, "dram_gbs": gpu.dram_gbs, "arithmetic_ms": 2 * n**3 / gpu.tflops / 1e9}
+    names |= {"dram_us": 12 * n**2 / gpu.dram_gbs / 1e3, "a6000_dram_gbs": find_gpu("RTX A6000", (8, 6)).dram_gbs}
+    try:
+        value = eval(expression, {"__builtins__": {}}, names)
+    except (NameError, SyntaxError, TypeError) as error:
+        raise LookupError(f"{expression!r}: {error}") from error
+    return f"{value:,.{int(digits)}f}"

@@ -89,6 +89,8 @@ class Worklog:
             "shape": lambda name="": shape_of(name),
             "figure": lambda kind: f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)",
             "roof": lambda: listing.roof(Problem.parse(shape_of("")), course_gpu()),
+            "calc": listing.calculated,
+            "a6000": lambda memory: f"{published.A6000_GIBS[memory]:,}",
             "gpu": lambda: course_gpu().name,
             "multiprocessors": lambda: str(course_gpu().multiprocessors),
         }
@@ -182,6 +184,7 @@ class Worklog:
             "helper": listing.helper,
             "launch": lambda: listing.launch(kernel, facts.config(kernel), problem_of(kernel), course_gpu()),
             "roof": lambda: listing.roof(problem_of(kernel), course_gpu()),
+            "calc": listing.calculated,
             **{name: partial(getattr(facts, name), kernel.name) for name in tables},
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),
