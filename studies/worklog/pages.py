@@ -16,7 +16,7 @@ from studies.profiles.figures import stalls
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import casts, machine, sources, variations
+from studies.worklog import casts, hopper, machine, sources, variations
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
@@ -88,6 +88,9 @@ class Worklog:
             "figure": lambda kind: f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)",
         }
         yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{_filled(INDEX, fills)}\n"
+        linked = {"figure": lambda name: f"![{hopper.FIGURES[name][0]}]({FIGURES.name}/{hopper.file_name(name)})"}
+        words = _filled(hopper.PAGE, linked)
+        yield FOLDER / hopper.PAGE, f"{_note(hopper.PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
         words = re.sub(r"\n{3,}", "\n\n", _filled(SOURCES_PAGE, self._source_tables()))
         yield FOLDER / SOURCES_PAGE, f"{_note(SOURCES_PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
 
@@ -101,6 +104,8 @@ class Worklog:
         yield FIGURES / "roofline.svg", self.roofline("")
         if any("{{figure machine}}" in one.read_text(encoding="utf-8") for one in TEXTS.glob("*.md")):
             yield FIGURES / "machine.svg", machine.figure(_machine())
+        for name, (title, draw) in hopper.FIGURES.items():
+            yield FIGURES / hopper.file_name(name), draw().render(title)
         yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:

@@ -42,17 +42,26 @@ def fill(text: str, fills: Mapping[str, Fill], name: str) -> str:
 def excerpt(source: Path, first: str, last: str) -> str:
     """The lines of a file from the first that holds one text to the next that holds another, as a Markdown block.
 
+    It goes on until every brace that these lines open is closed.
+
     Raises:
         LookupError: there are no such lines.
     """
     lines = source.read_text(encoding="utf-8").splitlines()
     start = _find(lines, first, 0, source)
     end = _find(lines, last, start, source)
+    while _open_braces(lines[start : end + 1]) > 0:
+        end = _find(lines, "}", end + 1, source)
     # Directives begin at the margin, however deep the code around them.
     chosen = lines[start : end + 1]
     code = iter(textwrap.dedent("\n".join(line for line in chosen if not line.startswith("#"))).split("\n"))
     body = "\n".join(line if line.startswith("#") else next(code) for line in chosen)
     return f"```cuda\n{body}\n```"
+
+
+def _open_braces(lines: Sequence[str]) -> int:
+    code = "".join(line.partition("//")[0] for line in lines)
+    return code.count("{") - code.count("}")
 
 
 def _find(lines: Sequence[str], text: str, start: int, source: Path) -> int:
