@@ -9,6 +9,9 @@ fast.cu: Hopper kernels for bfloat16, their author's figures on an H100 SXM.
 
 from typing import NamedTuple
 
+A6000_GIBS = {"dram": 750, "shared": 12080}
+"""Bandwidths that it quotes, GiB/s."""
+
 A6000 = {0: 23249.6, 1: 309.0, 2: 1986.5, 3: 2980.3, 4: 8474.7, 5: 15971.7, 6: 18237.3, 9: 19721.0, 10: 21779.3}
 A6000_GBS = {1: 15.0, 2: 110.0}
 """Bandwidth of global memory in the first worklog's profiler, 10^9 bytes a second, before and after coalescing."""

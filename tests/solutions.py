@@ -22,14 +22,14 @@ SOLUTIONS = Path(__file__).parents[1] / "docs/worklog/solutions"
 
 
 class Said(NamedTuple):
-    """What `check` says of changes: (name of a file, hunks) each."""
+    """Changes, (name of a file, hunks) each, and the findings that `check` has in them."""
 
     changes: list
     findings: str
 
 
 class Solution(NamedTuple):
-    """What a page says."""
+    """Contents of a page: changes with findings, and counters before and after."""
 
     config: str
     steps: list

@@ -16,9 +16,11 @@ from studies.worklog import errors, measuring, rungs, sources
 from studies.worklog.counted import Counts, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
+from studies.worklog.parts import ladder_readme
 from tilewright.core.files import save_json, write_whole
 from tilewright.tools.report import course
 
+LADDER_README = Path("src/tilewright/kernels/ladder/README.md")
 COURSE = Path("src/tilewright/tools/report/course.json")
 
 
@@ -43,7 +45,7 @@ def write() -> None:
     of_sources.save(path("sources"))
     all_facts = Facts(runs, {one.kernel: one for one in counts}, Measurements.load(path("profiles")))
     worklog = Worklog(all_facts, errors.Errors(samples), of_sources, *results.runs("variations"))
-    for file, text in (*worklog.figures(), *worklog.pages()):
+    for file, text in (*worklog.figures(), *worklog.pages(), (LADDER_README, ladder_readme())):
         write_whole(file, text.encode())
 
 

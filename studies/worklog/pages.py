@@ -16,14 +16,15 @@ from studies.profiles.figures import stalls
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import casts, hopper, machine, sources, variations
+from studies.worklog import casts, hopper, listing, machine, pictures, sources, variations
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
+from studies.worklog.parts import in_parts
 from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
-from tilewright import kernels
+from tilewright.core.problem import Problem
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
 from tilewright.tools.machine.record import Machine
@@ -32,16 +33,17 @@ from tilewright.tools.report.figures.roofline import roofline_panel
 from tilewright.tools.report.ratios import speed
 
 FIGURES = FOLDER / "figures"
-INDEX = "README.md"
+INDEX, MACHINE_PAGE = "README.md", "00_machine.md"
 SOURCES_PAGE = "sources.md"
 SWEEP = "sources_sweep.svg"
 _A6000_SHAPE = "4092x4092x4092"
-_SOURCES = "../../src/tilewright/kernels"
-_KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
     "coalescing": "which elements the lanes of a warp touch in one request, and the sectors that they lie in",
     "banks": "which bank of shared memory each lane asks, wavefront by wavefront",
     "tiling": "which block, warp and lane writes each element of C",
+    "threads": "a grid of blocks, a block of warps, a warp of lanes",
+    "tiles": "one tile of C, and the tiles of A and B that slide along k to it",
+    "split": "k divided among blocks, and their partial sums added",
     "roofline": "the rungs under the roofs of the GPU",
     "errors": "relative error of ways to multiply float32 matrices over k",
     "promotion": "relative error over PROMOTE",
@@ -86,8 +88,14 @@ class Worklog:
             "contents_count": lambda: str(len(rungs)),
             "shape": lambda name="": shape_of(name),
             "figure": lambda kind: f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)",
+            "roof": lambda: listing.roof(Problem.parse(shape_of("")), course_gpu()),
+            "calc": listing.calculated,
+            "a6000": lambda memory: f"{published.A6000_GIBS[memory]:,}",
+            "gpu": lambda: course_gpu().name,
+            "multiprocessors": lambda: str(course_gpu().multiprocessors),
         }
-        yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{_filled(INDEX, fills)}\n"
+        for name in (INDEX, MACHINE_PAGE):
+            yield FOLDER / name, f"{_note(name)}\n\n{_filled(name, fills)}\n"
         linked = {"figure": lambda name: f"![{hopper.FIGURES[name][0]}]({FIGURES.name}/{hopper.file_name(name)})"}
         words = _filled(hopper.PAGE, linked)
         yield FOLDER / hopper.PAGE, f"{_note(hopper.PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
@@ -102,6 +110,8 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
+        yield FIGURES / "threads.svg", pictures.threads()
+        yield FIGURES / "tiles.svg", pictures.tiles()
         if any("{{figure machine}}" in one.read_text(encoding="utf-8") for one in TEXTS.glob("*.md")):
             yield FIGURES / "machine.svg", machine.figure(_machine())
         for name, (title, draw) in hopper.FIGURES.items():
@@ -112,6 +122,8 @@ class Worklog:
         """One figure of a rung."""
         if kind == "roofline":
             return self.roofline(kernel.name)
+        if kind == "split":
+            return pictures.split_k()
         if kind == "occupancy":
             return occupancy.chains_figure(_measurements("occupancy"))
         if kind == "in_flight":
@@ -173,6 +185,11 @@ class Worklog:
         return self._common() | {
             "figure": partial(_figure_link, kernel),
             "code": partial(_code, kernel),
+            "kernel": partial(listing.whole, kernel),
+            "helper": listing.helper,
+            "launch": lambda: listing.launch(kernel, facts.config(kernel), problem_of(kernel), course_gpu()),
+            "roof": lambda: listing.roof(problem_of(kernel), course_gpu()),
+            "calc": listing.calculated,
             **{name: partial(getattr(facts, name), kernel.name) for name in tables},
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),
@@ -186,9 +203,11 @@ class Worklog:
 
     def _contents(self) -> str:
         """The table of contents."""
-        kernels = with_page()
-        rungs = [(one, page_name(one), self.facts.find(one.name, problem_of(one).shape)) for one in kernels]
-        return block("worklog/tables.md.j2", "contents", rungs=rungs)
+        parts = [
+            (part, [(one, page_name(one), self.facts.find(one.name, problem_of(one).shape)) for one in kernels])
+            for part, kernels in in_parts(with_page())
+        ]
+        return block("worklog/tables.md.j2", "contents", parts=parts)
 
 
 @cache
@@ -231,12 +250,11 @@ def _figure_link(kernel: Kernel, kind: str) -> str:
 
 def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
     """Lines of the kernel's source, or of a header that it includes, and where they are."""
-    name = kernel.source.name
-    whole = f"The whole kernel: [{name}]({_SOURCES}/{kernel.source.relative_to(_KERNELS).as_posix()})"
+    whole = f"The whole kernel: {listing.link(kernel.source)}"
     if not header:
         return f"{excerpt(kernel.source, first, last)}\n\n{whole}"
-    included = _KERNELS / "include" / header
-    return f"{excerpt(included, first, last)}\n\nFrom [{header}]({_SOURCES}/include/{header}). {whole}"
+    included = listing.FOLDER / "include" / header
+    return f"{excerpt(included, first, last)}\n\nFrom {listing.link(included)}. {whole}"
 
 
 def _mark(kernel: Kernel, config: str = "") -> str:

@@ -40,18 +40,19 @@ def fill(text: str, fills: Mapping[str, Fill], name: str) -> str:
 
 
 def excerpt(source: Path, first: str, last: str) -> str:
-    """The lines of a file from the first that holds one text to the next that holds another, as a Markdown block.
-
-    It goes on until every brace that these lines open is closed.
+    """The lines of a file from the first that holds one text to the next that holds another, as a Markdown block; and
+    those behind that, as far as braces and parentheses are open.
 
     Raises:
-        LookupError: there are no such lines.
+        LookupError: there are no such lines, or what they open is not closed.
     """
     lines = source.read_text(encoding="utf-8").splitlines()
     start = _find(lines, first, 0, source)
     end = _find(lines, last, start, source)
-    while _open_braces(lines[start : end + 1]) > 0:
-        end = _find(lines, "}", end + 1, source)
+    while (opened := open_brackets("\n".join(lines[start : end + 1]))) > 0 and end + 1 < len(lines):
+        end += 1
+    if opened:
+        raise LookupError(f"{source.name}: braces and parentheses from line {start + 1} on do not balance")
     # Directives begin at the margin, however deep the code around them.
     chosen = lines[start : end + 1]
     code = iter(textwrap.dedent("\n".join(line for line in chosen if not line.startswith("#"))).split("\n"))
@@ -59,9 +60,10 @@ def excerpt(source: Path, first: str, last: str) -> str:
     return f"```cuda\n{body}\n```"
 
 
-def _open_braces(lines: Sequence[str]) -> int:
-    code = "".join(line.partition("//")[0] for line in lines)
-    return code.count("{") - code.count("}")
+def open_brackets(code: str) -> int:
+    """How many braces and parentheses a piece of code leaves open; less than 0 where it closes more than it opens."""
+    code = re.sub(r"//.*|/\*.*?\*/", "", code)
+    return sum(code.count(one) for one in "({") - sum(code.count(one) for one in ")}")
 
 
 def _find(lines: Sequence[str], text: str, start: int, source: Path) -> int:

@@ -2,6 +2,7 @@
 
 import cProfile
 import pstats
+import time
 
 import pytest
 
@@ -154,3 +155,72 @@ def test_known_products_reach_their_kernel_without_python(torch, everything_is_f
     where = "tilewright" if speedups else "PyTorch"
     assert {row.where for row in everything_is_faster.report()} == {where}
     assert sum(row.calls for row in everything_is_faster.report()) == 16
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    """Nothing is compiled, on disk or in this process."""
+    from tilewright.api import gpu as on_gpu  # noqa: PLC0415 - as all of these
+    from tilewright.api.call import gpu_engine  # noqa: PLC0415
+    from tilewright.runtime import background  # noqa: PLC0415
+
+    background.finish()
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    monkeypatch.setattr(background, "_compilers", background._Compilers())
+    monkeypatch.setattr(gpu_engine(None, 0), "_executables", {})
+    monkeypatch.setattr(on_gpu, "_plans", {})
+    if on_gpu.fast is not None:
+        on_gpu.fast.forget()
+    yield background
+    background.finish()
+
+
+def test_no_product_waits_for_a_compiler(torch, everything_is_faster, empty_cache):
+    a, b = torch.randn(512, 384, device="cuda"), torch.randn(384, 640, device="cuda")
+    expected = [a.double() @ b.double()]
+    a @ b  # loads cuBLAS
+    with everything_is_faster.enable():
+        for _ in range(3):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            found = a @ b
+            torch.cuda.synchronize()
+            assert time.perf_counter() - began < 0.5
+            close(torch, [found.double()], expected)
+        assert {row.where for row in everything_is_faster.report()} == {"PyTorch"}
+        everything_is_faster.warm(torch.mm, a, b)
+        everything_is_faster.report(reset=True)
+        close(torch, [(a @ b).double()], expected)
+    assert {row.where for row in everything_is_faster.report()} == {"tilewright"}
+
+
+def test_a_capture_is_not_disturbed_by_what_is_compiled_meanwhile(torch, everything_is_faster, empty_cache):
+    a, b = torch.randn(512, 384, device="cuda"), torch.randn(384, 640, device="cuda")
+    a @ b
+    with everything_is_faster.enable():
+        a @ b
+        empty_cache.finish()
+        a @ b  # its code is being compiled
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = a @ b
+            empty_cache.finish()
+        a.mul_(2)
+        graph.replay()
+        close(torch, [captured.double()], [a.double() @ b.double()])
+
+
+def test_a_graph_captures_what_warm_compiled(torch, everything_is_faster, empty_cache):
+    model = torch.nn.Sequential(torch.nn.Linear(384, 640), torch.nn.ReLU(), torch.nn.Linear(640, 256)).cuda()
+    x = torch.randn(512, 384, device="cuda")
+    with everything_is_faster.enable(), torch.no_grad():
+        everything_is_faster.warm(model, x)
+        everything_is_faster.report(reset=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = model(x)
+        assert {row.where for row in everything_is_faster.report()} == {"tilewright"}
+        x.normal_()
+        graph.replay()
+    with torch.no_grad():
+        close(torch, [captured], [model(x)])

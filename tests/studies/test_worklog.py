@@ -12,7 +12,7 @@ from studies.record import Measurement, Measurements
 from studies.results import FOLDER, runs
 from studies.results import path as file_of
 from studies.worklog import __main__ as command
-from studies.worklog import counted, errors, pages, quantisation, rungs, sources, template
+from studies.worklog import counted, errors, pages, parts, quantisation, rungs, sources, template
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Counts, Group
 from studies.worklog.facts import Facts, problem_of
@@ -450,17 +450,43 @@ def text_of(request, name):
     return (request.config.rootpath / pages.TEXTS / name).read_text()
 
 
+FIRST_PAGES = (
+    *("The kernel", "What a warp does", "The roof", "Prediction and measurement", "What limits it now", "Exercise"),
+)
+
+
+def test_code_on_pages_is_complete(request):
+    """No snippet ends inside of an open brace."""
+    for page in (request.config.rootpath / pages.FOLDER).glob("*.md"):
+        for code in re.findall(r"```cuda\n(.*?)```", page.read_text(), re.DOTALL):
+            assert template.open_brackets(code) == 0, f"{page.name}: {code}"
+
+
+def test_each_rung_is_in_one_part_of_the_course(checkout):
+    for kernel in LADDER:
+        assert sum(kernel.rung in part.rungs for part in parts.PARTS) == 1
+    readme = checkout / command.LADDER_README
+    assert readme.read_text() == parts.ladder_readme()
+    assert all((readme.parent / link).is_file() for link in re.findall(r"\]\(([^)]+)\)", readme.read_text()))
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_page_has_its_parts(request, name):
     text = text_of(request, name)
     heads = re.findall(r"^## (.*)", text, re.MULTILINE)
-    assert heads[0] == "The idea"
-    assert heads[-4:] == ["The counter", "On a real GPU", "What limits it now", "Exercise"]
+    if TEXTS[name].rung <= 6:
+        first = "What the last page left" if TEXTS[name].rung > 1 else "Where we start"
+        assert heads == [first, *FIRST_PAGES]
+    else:
+        assert heads[0] == "The idea"
+        assert heads[-4:] == ["The counter", "On a real GPU", "What limits it now", "Exercise"]
+    if TEXTS[name].rung <= 14 and TEXTS[name].rung != 9:
+        assert "{{kernel}}" in text
     assert "{{mark" in text.partition("## Exercise")[2]
     assert "{{figure" in text and "{{limits}}" in text and "{{measured" in text and "{{counters" in text
 
 
-@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.SOURCES_PAGE])
+@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.MACHINE_PAGE, pages.SOURCES_PAGE])
 def test_no_measured_or_counted_number_is_typed_by_hand(request, name):
     words = re.sub(r"\{\{.*?\}\}", "", text_of(request, name), flags=re.DOTALL)
     assert not re.findall(r"\d[.,]\d|\d ?%|\d ?[GT]FLOP", words)

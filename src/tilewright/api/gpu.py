@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.api.arrays.library import Maker
 from tilewright.api.arrays.operand import Operand
-from tilewright.api.call import Call
+from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import Formulation
 from tilewright.api.planned_call import PlannedCall, bind, lends, planner
 from tilewright.runtime import background, launcher
@@ -118,6 +118,12 @@ def _remember(
         return None  # the options are no key
     result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales.values())
     return None if result is miss else result
+
+
+def open_engine(device: int) -> None:
+    """Load the engine of a GPU and the compiled launcher, which takes a process a while."""
+    gpu_engine(None, device)
+    opened()
 
 
 def opened() -> Launcher | None:

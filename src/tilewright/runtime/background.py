@@ -1,6 +1,6 @@
 """Compilers at work while nobody waits for them: calls go another way until their code is there.
 
-What has not begun when the process ends never begins; the end waits for what has.
+What has not begun when the process ends never begins; the end waits for compilers that run within the process.
 """
 
 import atexit
@@ -8,8 +8,8 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
-from queue import Empty, SimpleQueue
+from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 _Work = Callable[[], Any]
@@ -60,9 +60,12 @@ def require(works: Mapping[Hashable, _Work]) -> None:
         raise PendingCode(started)
 
 
-def start(name: Hashable, work: _Work) -> Future[Any]:
-    """The result of work that is done in the background, once under this name."""
-    return _compilers.start(name, work)
+def start(name: Hashable, work: _Work, within: bool = True) -> Future[Any]:
+    """The result of work that is done in the background, once under this name.
+
+    within: whether it runs within this process, whose end then waits for it; False of a compiler that is a program.
+    """
+    return _compilers.start(name, work, within)
 
 
 def begun(name: Hashable) -> Any:
@@ -84,20 +87,19 @@ class _Compilers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Hashable, Future[Any]] = {}
-        self._queue: SimpleQueue[tuple[Future[Any], _Work] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._queue: SimpleQueue[tuple[Future[Any], _Work, bool]] = SimpleQueue()
+        self._threads = 0
+        self._within: set[Future[Any]] = set()
+        self._ended = False
 
-    def start(self, name: Hashable, work: _Work) -> Future[Any]:
+    def start(self, name: Hashable, work: _Work, within: bool) -> Future[Any]:
         with self._lock:
             if name not in self._known:
                 self._known[name] = Future()
-                self._queue.put((self._known[name], work))
-                if len(self._threads) < max(1, min(len(os.sched_getaffinity(0)) - 1, _MOST_THREADS)):
-                    if not self._threads:
-                        atexit.register(self._end)
-                    thread = threading.Thread(target=self._run, name="tilewright-compile", daemon=True)
-                    self._threads.append(thread)
-                    thread.start()
+                self._queue.put((self._known[name], work, within))
+                if self._threads < max(1, min(len(os.sched_getaffinity(0)) - 1, _MOST_THREADS)):
+                    self._threads += 1
+                    threading.Thread(target=self._run, name="tilewright-compile", daemon=True).start()
             return self._known[name]
 
     def drop(self, name: Hashable) -> Future[Any] | None:
@@ -109,22 +111,35 @@ class _Compilers:
             return [one for one in self._known.values() if not one.done()]
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            future, work = item
+        while True:
+            future, work, within = self._queue.get()
+            with self._lock:
+                if self._ended:
+                    return
+                if within:
+                    self._within.add(future)
             try:
                 future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
+            with self._lock:
+                self._within.discard(future)
 
-    def _end(self) -> None:
-        """Wait for what was begun: a compiler that still runs may not survive the end of the process."""
-        with suppress(Empty):
-            while True:
-                self._queue.get_nowait()
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
-            thread.join()
+    def end(self) -> None:
+        """Begin nothing more, and wait for compilers within the process: its end would unload them while they run."""
+        with self._lock:
+            self._ended, running = True, tuple(self._within)
+        wait(running)
 
 
 _compilers = _Compilers()
+atexit.register(lambda: _compilers.end())
+
+
+def _forget() -> None:
+    """In a process that was forked: it has none of the threads."""
+    global _compilers
+    _compilers = _Compilers()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -3,8 +3,10 @@
 import logging
 import subprocess
 import sys
+import threading
 from collections import Counter
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
@@ -485,6 +487,69 @@ def test_warm_runs_a_step_until_nothing_of_it_is_compiled(monkeypatch):
     with enable():
         assert tilewright.torch.warm(step, 1, two=2) == 3
     assert steps == 3 * [((1,), {"two": 2})]
+
+
+def test_warm_goes_on_where_all_was_compiled_before_the_step_ended(monkeypatch):
+    """As from a cache on disk: what was compiled has no plan yet."""
+    multiply, done = front.multiply, Future()
+    done.set_result(None)
+    calls = []
+
+    def compiles(*arguments):
+        calls.append(background.waits())
+        if len(calls) < 3:
+            raise background.PendingCode([done])
+        return multiply(*arguments)
+
+    monkeypatch.setattr(front, "multiply", compiles)
+    with enable():
+        tilewright.torch.warm(torch.mm, A, B)
+        report(reset=True)
+        torch.mm(A, B)
+    assert ran() == {("mm", "tilewright"): 1}
+    assert calls[:3] == [False] * 3
+
+
+def test_warm_ends_where_each_step_has_new_shapes(monkeypatch):
+    def compiles(*arguments):
+        raise background.PendingCode([Future()])
+
+    monkeypatch.setattr(front, "multiply", compiles)
+    sizes = iter(range(3, 100))
+    with enable():
+        tilewright.torch.warm(lambda: torch.mm(A, draw(5, next(sizes), grad=False)))
+    assert next(sizes) < 15
+
+
+def test_a_capture_of_what_did_not_run_before_is_logged_once(monkeypatch):
+    lines = []
+    routing._log_capture.cache_clear()
+    monkeypatch.setattr(logging.getLogger("tilewright.torch"), "info", lines.append)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    on_a_gpu, route = SimpleNamespace(is_cuda=True), SimpleNamespace(never_waits=True)
+    for _ in range(2):
+        assert routing._first(routing.Decision(""), route, {"a": on_a_gpu}, 1.0, 0.0, None) is None
+    (line,) = lines
+    assert "tilewright.torch.warm" in line
+
+
+def test_the_engine_of_a_gpu_is_loaded_in_the_background(monkeypatch):
+    """And where it cannot be, the account has its words."""
+    go, opened = threading.Event(), []
+    monkeypatch.setattr(background, "_compilers", background._Compilers())
+    monkeypatch.setattr(routing.on_gpu, "open_engine", lambda device: go.wait(20) and opened.append(device))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(routing, "library_of", lambda *_: None)
+    monkeypatch.setattr(front, "multiply", lambda *_: "the product")
+    on_a_gpu, route = SimpleNamespace(is_cuda=True, device=SimpleNamespace(index=1)), SimpleNamespace(never_waits=True)
+    decision = routing.Decision("")
+    assert routing._first(decision, route, {"a": on_a_gpu}, 1.0, 0.0, None) is None
+    assert decision.is_pending
+    go.set()
+    background.finish()
+    assert not decision.is_pending
+    assert routing._first(decision, route, {"a": on_a_gpu}, 1.0, 0.0, None) == "the product"
+    assert opened == [1]
 
 
 def test_wait_is_a_bool():

@@ -109,7 +109,7 @@ def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
         assert status == 1
         assert "needs a GPU" in printed.err
     elif "--mark" in arguments:
-        assert status == 1
+        assert status == 2
         assert "no kernel can be read from" in printed.err
     elif "missing_barrier" in arguments:
         assert status == 1

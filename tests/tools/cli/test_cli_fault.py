@@ -15,7 +15,7 @@ NAMED = (
     "wavefronts of shared memory", "race", "unfinished copy", "unfinished copy",
     "-6144 bytes of its phase 0 are missing", "missing fence",
 )  # fmt: skip
-"""What is said of each file as it is written."""
+"""Words by which each file fails as it is written."""
 NUMBERS = range(1, len(fault.FILES) + 1)
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.core.errors import LaunchError
+from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.source.products import START
 from tilewright.tools.cli import main
 
@@ -34,6 +35,22 @@ def test_new_writes_a_kernel_that_passes(run, tmp_path):
     assert "start" not in written
     for options in ((), ("--beta", 0, "--config", "TILE=8")):
         assert "my_gemm.cu:my_gemm nothing found TILE=" in run("check", "my_gemm.cu", *options)
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize(
+    "rung", ["shared_tiled:fastcuda_v2", *(kernel.name for kernel in LADDER if kernel.rung <= 14), "wgmma"]
+)
+def test_new_copies_a_rung_that_passes(run, tmp_path, rung):
+    run("new", "mine", "--from", rung)
+    assert (tmp_path / "mine.cu").read_text().endswith(resolve(rung)[0].source.read_text())
+    assert "nothing found" in run("check", "mine.cu", "--shape", "67x45x83", "--shape", "64x64x96")
+
+
+def test_new_copies_no_rung_with_tensor_maps(run, tmp_path):
+    result = CliRunner().invoke(main.app, ["new", "mine", "--from", "wgmma_tma"])
+    assert "--from takes a rung without tensor maps, 1 to 14 or 19" in str(result.exception)
+    assert not (tmp_path / "mine.cu").exists()
 
 
 @pytest.mark.parametrize(("name", "words"), [("start", "start.cu is there already"), ("my-gemm", "must be letters")])

@@ -25,7 +25,7 @@ WORK = (
     *((33_280, 0), (41_472, 0), (4_608, 17_408), (4_608, 17_408), (2_560, 10_752), (18_432, 0)),
     *((2_560, 10_752), (4_608, 17_920), (512, 16_384), (512, 40_960), (2_048, 51_200), (81_920, 128)),
 )
-"""Of each fault, what the accesses of a solution's threads take: sectors of global memory, wavefronts of shared memory.
+"""Sectors of global memory and wavefronts of shared memory that the threads of each fault's solution ask for.
 Asynchronous copies do not count."""
 _SLACK = 1.25
 """Times that work which is still a solution: others than ours are right too."""
@@ -102,6 +102,6 @@ def _mark(path: Path, number: int) -> int:
         for got, least, kind in zip(found, WORK[number - 1], kinds, strict=True)
         if got > _SLACK * least
     ]
-    for words in more or [("passed", "bold green")]:
-        say(f"fault {number}: ", words, to=out)
+    for words in more or ["passed"]:
+        say(f"fault {number}: {words}", to=out)
     return len(more) and 1

@@ -12,11 +12,13 @@ inductor calls the same operators with `out`. So nothing is compiled anew, and e
 compiled already too, except on CUDA graphs and on products of inductor's own (max_autotune).
 """
 
+import logging
 import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ContextDecorator, nullcontext
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -100,7 +102,7 @@ class Routes:
                 self._stock[variant] = torch.library.get_kernel(f"aten::{variant}", key)
                 self._kernels[variant] = make(self._stock[variant].call_boxed, decisions, route)
         if never_waits:
-            self._building = background.start(load_shortcut, load_shortcut)
+            self._building = background.start(load_shortcut, load_shortcut, within=False)
         else:
             self._attach(load_shortcut())
 
@@ -108,6 +110,11 @@ class Routes:
     def installed(self) -> bool:
         """Whether they are in place."""
         return self._library is not None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether PyTorch's kernel stood in for ours in the last call of some kind."""
+        return any(one.pending for kinds in self.decisions.values() for one in tuple(kinds.values()))
 
     def install(self) -> None:
         """Replace PyTorch's kernels."""
@@ -263,12 +270,15 @@ def _first(
 ) -> Any:
     """The product of a kind that the compiled launcher does not know; None where its code is being compiled."""
     request = asked or PLAIN
-    invariant = request.batch_invariant
-    if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
+    invariant, a = request.batch_invariant, arrays["a"]
+    if not invariant and a.is_cuda and torch.cuda.is_current_stream_capturing():
+        _log_capture()
         return None  # its code may not be loaded yet, which cannot be done into a graph
     try:
+        if route.never_waits and a.is_cuda:
+            background.require({("engine", a.device.index): partial(on_gpu.open_engine, a.device.index)})
         with background.never_waiting() if route.never_waits else nullcontext():
-            result = front.multiply(request, library_of("a", arrays["a"]), arrays, alpha, beta, asked)
+            result = front.multiply(request, library_of("a", a), arrays, alpha, beta, asked)
         decision.miss()
         return result
     except background.PendingCode as pending:
@@ -280,6 +290,15 @@ def _first(
         if not isinstance(error, ProblemError):
             decision.refuse(str(error))
         return None
+
+
+@lru_cache
+def _log_capture() -> None:
+    """Say once what a graph has."""
+    logging.getLogger("tilewright.torch").info(
+        "a CUDA graph captured PyTorch's kernel of a product that had not run under enable() before: "
+        "call tilewright.torch.warm before the capture"
+    )
 
 
 _lock = threading.Lock()
@@ -361,8 +380,11 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False, wait:
     "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
     No product waits for a compiler: PyTorch's kernel runs until the code of ours is there, which other threads compile
-    meanwhile. So the first steps of a model may have other bits than later ones; with `wait` they have not.
-    `tilewright.torch.warm` compiles all that a step needs before it returns. Batch-invariant products wait in any case.
+    meanwhile. So the first steps of a model may have other bits than later ones, and two runs change over at different
+    steps, also under torch.use_deterministic_algorithms; with `wait` they do not. What does not compile is left to
+    PyTorch, and `report` says why. `tilewright.torch.warm` compiles all that a step needs before it returns.
+    Batch-invariant products wait in any case. Nothing is compiled into a CUDA graph: what did not run here before has
+    PyTorch's kernel there, which a line of the log "tilewright.torch" says once.
 
     Args:
         precision: what float32 products promise, as `tilewright.matmul` takes it. None follows PyTorch's settings.
@@ -398,12 +420,19 @@ def warm(step: Callable[..., _Result], *arguments: Any, **keywords: Any) -> _Res
     Raises:
         LibraryError: `enable()` is not in force.
     """
-    if not any(routes.installed for routes in _routes.values()):
+    routes = next((one for one in _routes.values() if one.installed), None)
+    if routes is None:
         raise LibraryError("warm() runs a step under enable(), which is not in force")
     result = step(*arguments, **keywords)
-    while background.finish():
+    for _ in range(_MOST_RUNS):  # what is compiled when a step ends may still have no plan
+        if not (background.finish() or routes.waiting):
+            break
         result = step(*arguments, **keywords)
     return result
+
+
+_MOST_RUNS = 8
+"""Further runs of `warm`: a step may have new shapes in each."""
 
 
 def disable() -> None:
