@@ -171,7 +171,7 @@ class Worklog:
         }
 
     def _common(self) -> dict[str, Fill]:
-        names = ("gflops", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
+        names = ("gflops", "modelled", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
         return {name: getattr(self.facts, name) for name in names} | {
             "tensor_cores": lambda *kernels: profile_tables.tensor_cores(_measurements("profiles"), kernels),
             "occupancy": lambda: occupancy.table(_measurements("occupancy"), _machine()),
