@@ -96,7 +96,7 @@ def copy(installed, tmp_path):
 
 def test_it_has_every_file_of_the_package(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    files = {path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix not in (".so", ".pyc")}
+    files = {path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix not in (".so", ".pyc", ".md")}
     ours = {path.relative_to(ROOT / "src").as_posix() for path in files if ".egg-info" not in str(path)}
     assert not ours - names
     assert "tilewright/py.typed" in ours

@@ -75,6 +75,10 @@ Speeds = Mapping[tuple[str, str], Sequence[float]]
 """Speeds of cuBLAS in GFLOP/s, one a run: by sizes and arithmetic."""
 
 
+_STUDIES = ("clients", "first_calls", "float32_way", "grouped", "steps", "sustained")
+"""Studies whose sections are on pages of results."""
+
+
 def write() -> None:
     """Redraw everything.
 
@@ -118,7 +122,10 @@ def write() -> None:
         "reading": part_products.reading(products),
         "changes": changes(),
         "prepared": prepared(runs("prepared")),
-        **{study: section(study) for study in ("clients", "first_calls", "float32_way", "grouped", "sustained")},
+        **{
+            study: section(study)
+            for study in ("clients", "first_calls", "float32_way", "grouped", "steps", "sustained")
+        },
         **part_products.sections(products),
         **precisions.sections(drawn),
     }

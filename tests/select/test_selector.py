@@ -301,7 +301,7 @@ HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
     problems = {Problem.parse(shape, arithmetic=kernel.support.arithmetic()) for kernel in RUNGS}
-    assert len(RUNGS) == 11
+    assert len(RUNGS) == 12
     assert {problem.dtype for problem in problems} == {"bfloat16", "float32"}
     for problem in problems:
         for adds_c in (False, True):

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from studies.first_calls import steps  # noqa: E402
+from studies.steps import measuring as steps  # noqa: E402
 
 TINY = steps.Llama(1, 32, 48, 4, 2, 64, 2, 9)
 

@@ -1,13 +1,12 @@
 """Steps of models under enable(): the first, before anything is compiled, and later ones next to PyTorch's own.
 
-`python -m studies.first_calls.steps measure --out FILE`. First steps are measured in processes of their own with an
+First steps are measured in processes of their own with an
 empty cache, after two steps by PyTorch alone; later ones in turns, with all code loaded.
 """
 
 import argparse
 import itertools
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from torch.nn import functional
 import tilewright.torch
 from studies.frameworks.models import Task, training
 from studies.record import Measurement
-from studies.runner import in_processes, run
+from studies.runner import in_processes
 from tilewright.runtime.base import Engine
 
 STEPS, MOST_STEPS = 20, 400
@@ -220,14 +219,11 @@ def measurements(engine: Engine, way: str | None = None) -> Iterator[Measurement
         return
     for one in ("PyTorch", "enable()"):
         with tempfile.TemporaryDirectory() as empty:
-            command = ["studies.first_calls.steps", "measure", "--way", one, "--out"]
+            command = ["studies.steps", "measure", "--way", one, "--out"]
             yield from in_processes(command, [{"TILEWRIGHT_CACHE": str(Path(empty, "cache"))}], _TIMEOUT_S)
     yield from models()
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the option by which a process measures first steps alone."""
     parser.add_argument("--way", choices=("PyTorch", "enable()"), help="first steps by this way, in this process")
-
-
-if __name__ == "__main__":
-    sys.exit(run("first_calls.steps", __doc__, measurements, options=_options))
