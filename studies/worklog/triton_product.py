@@ -1,6 +1,6 @@
 """A product in Triton, as its users write one, compiled for an H100 without any GPU.
 
-Run as `python -m studies.worklog.triton_product results/emulator/triton.json`, where triton is installed.
+Run as `python -m studies.worklog.triton_product FILE`, where triton is installed: FILE is the record that pages read.
 """
 
 import json

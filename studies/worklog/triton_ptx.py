@@ -1,4 +1,4 @@
-"""What Triton's compiler made of a product (`triton_product.py`): instructions counted and shown."""
+"""Counts and lines of the PTX that Triton's compiler made of a product (`triton_product.py`)."""
 
 import re
 from functools import cache
