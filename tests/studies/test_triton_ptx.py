@@ -1,4 +1,4 @@
-"""What the page on Triton's product says follows from its PTX."""
+"""The page on Triton's product says what follows from its PTX."""
 
 import pytest
 
