@@ -17,6 +17,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.ncu import CUBLAS
 from tilewright.tools.bench.profile import Profile
 from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.tools.explain.traffic import WAVEFRONT_BYTES
 from tilewright.tools.report.figures import roofline
@@ -62,7 +63,7 @@ class Facts:
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return runs("ladder", "variations")
+        return runs("ladder", "later rungs", "variations")
 
     def find(self, kernel: str, shape: str, preferred: Run | None = None) -> Measured | None:
         """A rung's record at some sizes, its own before one where it was picked, with the run that it is of.
@@ -116,6 +117,14 @@ class Facts:
     def gflops(self, kernel: str, shape: str = "") -> str:
         """How fast a rung was."""
         return speed(self.record(kernel, shape).gflops)
+
+    def modelled(self, kernel: str) -> str:
+        """How fast the model of `tilewright explain` predicts a kernel at the sizes at which it is looked at."""
+        one, gpu = find(kernel), course_gpu()
+        cost = predict(one, one.config(capability=gpu.capability), problem_of(one), gpu)
+        if cost is None:
+            raise RecordsError(f"the model has no block of {kernel}")
+        return speed(problem_of(one).flops / cost.us / 1e3)
 
     def share(self, kernel: str, shape: str = "") -> str:
         """Its share of cuBLAS's speed in the same run."""

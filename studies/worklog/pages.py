@@ -16,7 +16,7 @@ from studies.profiles.figures import stalls
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import casts, listing, machine, pictures, sources, triton_ptx, variations
+from studies.worklog import casts, hopper, listing, machine, pictures, sources, triton_ptx, variations
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
@@ -98,6 +98,9 @@ class Worklog:
         fills |= {"ptx": triton_ptx.count, "ptx_line": triton_ptx.line, "triton": triton_ptx.value}
         for name in (INDEX, MACHINE_PAGE, TRITON_PAGE):
             yield FOLDER / name, f"{_note(name)}\n\n{_filled(name, fills)}\n"
+        linked = {"figure": lambda name: f"![{hopper.FIGURES[name][0]}]({FIGURES.name}/{hopper.file_name(name)})"}
+        words = _filled(hopper.PAGE, linked)
+        yield FOLDER / hopper.PAGE, f"{_note(hopper.PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
         words = re.sub(r"\n{3,}", "\n\n", _filled(SOURCES_PAGE, self._source_tables()))
         yield FOLDER / SOURCES_PAGE, f"{_note(SOURCES_PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
 
@@ -113,6 +116,8 @@ class Worklog:
         yield FIGURES / "tiles.svg", pictures.tiles()
         if any("{{figure machine}}" in one.read_text(encoding="utf-8") for one in TEXTS.glob("*.md")):
             yield FIGURES / "machine.svg", machine.figure(_machine())
+        for name, (title, draw) in hopper.FIGURES.items():
+            yield FIGURES / hopper.file_name(name), draw().render(title)
         yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
@@ -170,7 +175,7 @@ class Worklog:
         }
 
     def _common(self) -> dict[str, Fill]:
-        names = ("gflops", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
+        names = ("gflops", "modelled", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
         return {name: getattr(self.facts, name) for name in names} | {
             "tensor_cores": lambda *kernels: profile_tables.tensor_cores(_measurements("profiles"), kernels),
             "occupancy": lambda: occupancy.table(_measurements("occupancy"), _machine()),

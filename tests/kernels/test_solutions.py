@@ -13,7 +13,7 @@ PAGES = sorted(TEXTS.glob("[0-9][0-9]_*.md"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_an_exercise_leads_to_its_solution(page):
-    if page.stem.startswith("00_"):  # the machine, which has no kernel
+    if page.stem in ("00_machine", "19_0_hopper"):  # which have no kernel
         return
     exercise = page.read_text().partition("## Exercise\n")[2].partition("\n## ")[0]
     assert f"](solutions/{page.name})" in exercise

@@ -12,7 +12,7 @@ from studies.record import Measurement, Measurements
 from studies.results import FOLDER, runs
 from studies.results import path as file_of
 from studies.worklog import __main__ as command
-from studies.worklog import counted, errors, pages, parts, quantisation, rungs, sources, template
+from studies.worklog import counted, errors, hopper, pages, parts, quantisation, rungs, sources, template
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Counts, Group
 from studies.worklog.facts import Facts, problem_of
@@ -486,7 +486,7 @@ def test_every_page_has_its_parts(request, name):
     assert "{{figure" in text and "{{limits}}" in text and "{{measured" in text and "{{counters" in text
 
 
-@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.MACHINE_PAGE, pages.SOURCES_PAGE])
+@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.MACHINE_PAGE, pages.SOURCES_PAGE, hopper.PAGE])
 def test_no_measured_or_counted_number_is_typed_by_hand(request, name):
     words = re.sub(r"\{\{.*?\}\}", "", text_of(request, name), flags=re.DOTALL)
     assert not re.findall(r"\d[.,]\d|\d ?%|\d ?[GT]FLOP", words)

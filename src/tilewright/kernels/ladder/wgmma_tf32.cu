@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
             commit_products();
             wait_products<0>(sums, b);  // the other consumer's are made meanwhile
-            __syncwarp();                 // all lanes have read B, and one of them says so
+            __syncwarp();               // all lanes have read B, and one of them says so
             if (threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[turn.stage]);
         }
         const int row = tile / tiles_n * BM + threadIdx.x % 4 * 2, col = tile % tiles_n * BN + own_column();

@@ -1,7 +1,7 @@
 """Rung 30, wgmma_tf32: float32 matrices rounded to TF32, of which threads hand the tensor cores B in registers.
 
-Source: the PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation using wgmma.mma_async": of TF32 a
-matrix in shared memory lies along k.
+Source: the PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation using wgmma.mma_async": of TF32
+a matrix in shared memory lies along k.
 """
 
 from dataclasses import replace
