@@ -75,7 +75,7 @@ FASTCUDA = (
         "V6",
         "wmma_f16:fastcuda_v6",
         "tensor cores in FP16, sums in FP32; 4 warps, tiles 64x64, 16 deep",
-        "compute capability 7.0",
+        "compute capability 7.0; here 7.5, the oldest that NVRTC 13 compiles for",
     ),
 )
 

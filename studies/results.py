@@ -67,6 +67,8 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "errors": _in("emulator", "errors"),
     "sources": _in("emulator", "sources"),
     "predicted": _in("emulator", "predicted"),
+    # What Triton compiled.
+    "triton": _in("emulator", "triton"),
 }
 
 

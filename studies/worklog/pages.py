@@ -16,7 +16,7 @@ from studies.profiles.figures import stalls
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import casts, hopper, listing, machine, pictures, sources, variations
+from studies.worklog import casts, hopper, listing, machine, pictures, sources, triton_ptx, variations
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
@@ -35,6 +35,7 @@ from tilewright.tools.report.ratios import speed
 FIGURES = FOLDER / "figures"
 INDEX, MACHINE_PAGE = "README.md", "00_machine.md"
 SOURCES_PAGE = "sources.md"
+TRITON_PAGE = "triton.md"
 SWEEP = "sources_sweep.svg"
 _A6000_SHAPE = "4092x4092x4092"
 _CAPTIONS = {
@@ -94,7 +95,8 @@ class Worklog:
             "gpu": lambda: course_gpu().name,
             "multiprocessors": lambda: str(course_gpu().multiprocessors),
         }
-        for name in (INDEX, MACHINE_PAGE):
+        fills |= {"ptx": triton_ptx.count, "ptx_line": triton_ptx.line, "triton": triton_ptx.value}
+        for name in (INDEX, MACHINE_PAGE, TRITON_PAGE):
             yield FOLDER / name, f"{_note(name)}\n\n{_filled(name, fills)}\n"
         linked = {"figure": lambda name: f"![{hopper.FIGURES[name][0]}]({FIGURES.name}/{hopper.file_name(name)})"}
         words = _filled(hopper.PAGE, linked)
@@ -156,6 +158,8 @@ class Worklog:
         facts, counts, varied = self.facts, self.of_sources, self.varied
         return {
             "a6000": partial(sources.next_to_ours, facts, {_A6000_SHAPE: published.A6000}, "A6000"),
+            "predicted": partial(sources.predicted, counts.predicted),
+            "of_published": partial(sources.of_published, counts.predicted),
             "hopper": partial(sources.hopper, facts),
             "fast_cu": partial(sources.fast_cu, facts),
             "fast_cu_here": lambda: speed(published.FAST_CU_ON_H200),

@@ -10,15 +10,34 @@ from studies.worklog.counted import Accesses, Counted, all_accesses, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept
+from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.hardware import WARP
-from tilewright.core.problem import LAYOUTS
+from tilewright.core.problem import LAYOUTS, Problem, Scalars
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.config import Config
+from tilewright.tools.bench.records import Facts as Recorded
 from tilewright.tools.bench.records import Record, Run, RunFile
+from tilewright.tools.explain.explanation import explain
+from tilewright.tools.report.ratios import quotient
 
 _TEMPLATE = "worklog/sources.md.j2"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
+_A6000_PRESETS = {9: "autotuned:a6000", 10: "warptiled:a6000"}
+PREDICTED_AT = ("4092x4092x4092", "4096x4096x4096")
+"""The first worklog's size, whose tiles are guarded, and one that tiles divide."""
+
+
+class Predicted(Recorded):
+    """The cost model's time of a rung on an A6000."""
+
+    kernel: str
+    shape: str
+    gflops: float
+    registers: int
+    """Registers of a thread."""
+    warps: int
+    """Warps that a multiprocessor holds."""
 
 
 class SourceCounts(RunFile):
@@ -29,6 +48,8 @@ class SourceCounts(RunFile):
     """Counts of FastCuda's versions, on the GPU of the records."""
     sweep: list[Counted]
     """Counts of the RTX 3060 notes' kernels with other tiles, on that GPU."""
+    predicted: list[Predicted]
+    """The first worklog's rungs at its size and at 4096."""
 
 
 def all_counted() -> SourceCounts:
@@ -42,7 +63,34 @@ def all_counted() -> SourceCounts:
         kernel, overrides = resolve(version.preset)
         presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
     sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
-    return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep)
+    predicted = [_predicted(rung, shape) for rung in published.A6000 if rung for shape in PREDICTED_AT]
+    return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep, predicted=predicted)
+
+
+def _predicted(rung: int, shape: str) -> Predicted:
+    """Predict a rung on an A6000, with the config that the first worklog has for it."""
+    kernel = find(str(rung))
+    kernel, overrides = resolve(_A6000_PRESETS.get(rung, kernel.name))
+    problem = Problem.parse(shape)
+    one = explain(kernel, kernel.config(overrides), problem, gpu_named("RTX A6000"), scalars=Scalars(beta=1.0))
+    if one.predicted is None:
+        raise RecordsError(f"rung {rung} ({kernel.name}) does not fit on an A6000")
+    gflops = problem.gflops(one.predicted.us)
+    held = {"registers": one.report.registers or 0, "warps": one.occupancy.warps}
+    return Predicted(kernel=kernel.name, shape=shape, gflops=gflops, **held)
+
+
+def predicted(found: Sequence[Predicted]) -> str:
+    """A table of what the cost model says of the first worklog's rungs on an A6000, next to what it published."""
+    of = {(one.kernel, one.shape): one for one in found}
+    kernels = {rung: find(str(rung)) for rung in published.A6000 if rung}
+    return block(_TEMPLATE, "predicted", of=of, kernels=kernels, shapes=PREDICTED_AT, published=published.A6000)
+
+
+def of_published(found: Sequence[Predicted], rung: str, shape: str) -> str:
+    """How many times the published speed of a rung the model predicts at a shape."""
+    (one,) = (one for one in found if (one.kernel, one.shape) == (find(rung).name, shape))
+    return f"{quotient(one.gflops, published.A6000[int(rung)]):.2f}"
 
 
 def next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:

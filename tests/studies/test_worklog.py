@@ -539,3 +539,8 @@ def test_steps_of_fast_cu_are_next_to_the_rungs_with_their_ideas(request, monkey
     assert sources.fast_cu(facts, 26).splitlines()[2:4] == [rows[7], rows[-1]]
     with pytest.raises(LookupError):
         sources.fast_cu(facts, 19)
+
+
+def test_a_prediction_is_compared_with_what_was_published():
+    one = sources.Predicted(kernel="naive", shape="64x64x64", gflops=2 * published.A6000[1], registers=1, warps=8)
+    assert sources.of_published([one], "1", "64x64x64") == "2.00"

@@ -31,7 +31,7 @@ OPERAND_BYTES = 12
 """Bytes of the operands of an FMA."""
 MOST_BYTES = 2 << 30
 """Bytes of memory that probes of DRAM read."""
-_LINE, _FAR, PAGE_BYTES = 128, 4096, 2 << 20
+_LINE, FAR_BYTES, PAGE_BYTES = 128, 4096, 2 << 20
 """Bytes from one line of a chain to the next, and where lines lie far apart; bytes of a page of the GPU's memory. A
 chain goes through all lines of a page before the next, so that pages are looked up seldom; far apart, always."""
 _SHARED_BYTES, _SHARED_CHAIN_BYTES = 16384, 4096
@@ -136,7 +136,7 @@ def latencies(l2_bytes: int, memory: int, multiprocessors: int) -> list[Probe]:
         chase(L1, 128, _LINE, 128, 1 << 17, 128),
         chase(L2, in_l2, _LINE, in_l2, 1 << 16, in_l2),
         cold_chase(DRAM, 1 << 17, _LINE, PAGE_BYTES // _LINE, flush),
-        cold_chase(FAR, memory // _FAR, _FAR, memory // _FAR, flush),
+        cold_chase(FAR, memory // FAR_BYTES, FAR_BYTES, memory // FAR_BYTES, flush),
     ]
 
 
