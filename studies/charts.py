@@ -4,6 +4,7 @@ pages."""
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -208,3 +209,26 @@ def _drawn(width: float, height: float) -> Iterator[tuple[Figure, StringIO]]:
         figure.savefig(text, format="svg", metadata={"Date": None})
     dark = f"<style>{dark_style(inline=True)}</style>"
     drawn.write(text.getvalue().replace("</style>", f"</style>\n  {dark}", 1))
+
+
+def histograms(panels: Sequence[tuple[str, Sequence[int]]], edges: Sequence[float], across: str, up: str) -> str:
+    """Panels below each other, of counts between edges on a logarithmic axis; what is below 1 in another colour.
+
+    Args:
+        panels: heading and counts of each.
+        edges: of the bars, one more than counts.
+        across, up: captions of the axes.
+    """
+    with _drawn(_WIDTH, 3.4 * len(panels)) as (figure, drawn):
+        every = figure.subplots(len(panels), squeeze=False)[:, 0]
+        widths = [high - low for low, high in pairwise(edges)]
+        colors = [owner_color(1) if high <= 1 + 1e-9 else owner_color(0) for high in edges[1:]]
+        for axes, (heading, counts) in zip(every, panels, strict=True):
+            axes.bar(edges[:-1], counts, widths, align="edge", color=colors, edgecolor=PAPER)
+            axes.axvline(1, color=INK, linewidth=1.2)
+            axes.set_xscale("log", base=2)
+            axes.set(title=heading, xlabel=across, ylabel=up)
+            axes.set_xticks([0.5, 0.7, 1, 1.4, 2, 2.8, 4])
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.minorticks_off()
+    return drawn.getvalue()

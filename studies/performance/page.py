@@ -23,6 +23,7 @@ from studies.profiles import tables as profiles
 from studies.record import Measurements
 from studies.results import H200, change, every_run, path, paths, runs
 from studies.templates import block, is_stale, redraw, section
+from studies.unseen import page as unseen
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded
@@ -98,7 +99,10 @@ def write() -> None:
     drawn = Measurements.load(path("precisions"))
     precisions.draw(drawn)
     products = part_products.load()
+    drawn_shapes = unseen.judged()
+    write_whole(unseen.CHART, unseen.chart(drawn_shapes).encode())
     sections = {
+        "unseen": unseen.section(drawn_shapes),
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
         "headline": headline(records, rungs),

@@ -1,0 +1,69 @@
+"""Section and chart of docs/results.md on shapes that no table has: drawn, judged once, never tuned for."""
+
+import json
+import lzma
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from studies import charts
+from studies.results import path
+from studies.templates import block
+from studies.unseen.drawing import EVEN, UNEVEN
+
+CHART = Path("docs/unseen.svg")
+_LOW, _HIGH, _BINS = 0.5, 4.0, 30
+"""Speedups of the chart; what is outside counts at its ends."""
+_ROWS = {"bfloat16": "bfloat16", "float32": "float32, the default precision"}
+
+
+def judged() -> list[dict[str, Any]]:
+    """Lines of the record: shapes with the times of what is picked, of what was picked before, and of torch.mm."""
+    return [json.loads(line) for line in lzma.decompress(path("judged").read_bytes()).decode().splitlines()]
+
+
+def section(lines: Sequence[dict[str, Any]]) -> str:
+    """How good picks are, by element type and kind of shape."""
+    rows = []
+    for row in _ROWS:
+        for kind in (EVEN, UNEVEN):
+            some = [one for one in lines if (one["row"], one["kind"]) == (row, kind)]
+            ratios = sorted(one["torch_us"] / one["pick_us"] for one in some)
+            before = [one["before_us"] / one["pick_us"] for one in some if one["before_us"]]
+            regrets = sorted(one["pick_us"] / one["best_us"] for one in some if one["seed"] == _first(lines))
+            rows.append(
+                {
+                    "row": row,
+                    "kind": kind,
+                    "shapes": len(some),
+                    "mean": statistics.geometric_mean(ratios),
+                    "low": ratios[len(ratios) // 20],
+                    "least": ratios[0],
+                    "before": statistics.geometric_mean(before),
+                    "regret": statistics.geometric_mean(regrets),
+                    "high": regrets[round(0.95 * len(regrets))],
+                }
+            )
+    seeds = sorted({one["seed"] for one in lines})
+    return block("unseen/table.md.j2", "table", rows=rows, seeds=seeds, first=_first(lines), chart=CHART.name)
+
+
+def _first(lines: Sequence[dict[str, Any]]) -> int:
+    """The seed on whose shapes whole portfolios were timed."""
+    return int(min(one["seed"] for one in lines))
+
+
+def chart(lines: Sequence[dict[str, Any]]) -> str:
+    """Shapes by the speedup over torch.mm, as SVG."""
+    edges = [_LOW * (_HIGH / _LOW) ** (i / _BINS) for i in range(_BINS + 1)]
+    panels = []
+    for row, heading in _ROWS.items():
+        ratios = [one["torch_us"] / one["pick_us"] for one in lines if one["row"] == row]
+        clipped = [min(max(one, edges[0]), math.nextafter(edges[-1], 0)) for one in ratios]
+        counts = [sum(low <= one < high for one in clipped) for low, high in pairwise(edges)]
+        faster = sum(one >= 1 for one in ratios)
+        panels.append((f"{heading}: {len(ratios)} random shapes, {faster} of them at least as fast", counts))
+    return charts.histograms(panels, edges, "torch.mm's time over ours", "shapes")
