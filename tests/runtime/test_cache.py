@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.core.errors import CompileError
+from tilewright.core.errors import CompileError, ConfigError
 from tilewright.runtime import cache
 from tilewright.runtime.host_compiler import find_compiler
 
@@ -168,3 +168,50 @@ def test_compilers_write_their_own_files_to_a_folder_that_is_removed(temporary, 
         find_compiler().run([])
     folder = Path(str(error.value).splitlines()[-1])
     assert folder.parent == temporary and folder.name.startswith("tilewright-build-") and not folder.exists()
+
+
+def used(entry, days):
+    """Have an entry be used last so long ago."""
+    then = time.time() - days * 24 * 3600
+    os.utime(entry, (then, then))
+
+
+@pytest.fixture
+def bounded(temporary, monkeypatch):
+    """A cache of at most 32 KB."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_GB", "32e-6")
+    monkeypatch.setattr(cache, "_unseen", {})
+    return temporary
+
+
+def test_where_the_cache_is_larger_than_its_bound_what_was_used_least_recently_goes(bounded):
+    entries = [cache.store(f"{number:032}", ".cubin", bytes([number]) * 8000) for number in range(4)]
+    for entry, days in zip(entries, (3, 4, 1, 2), strict=True):
+        used(entry, days)
+    assert cache.find(f"{1:032}", ".cubin") is not None  # now it was used last
+    newest = cache.store(f"{4:032}", ".cubin", b"4" * 8000)
+    left = [entry.exists() for entry in (*entries, newest)]
+    assert left == [False, True, True, False, True]
+
+
+def test_what_was_just_written_or_found_stays_whatever_the_bound(bounded):
+    entries = [cache.store(f"{number:032}", ".cubin", bytes([number]) * 20000) for number in range(4)]
+    assert all(entry.exists() for entry in entries)
+
+
+@pytest.mark.parametrize("bound", ["many", "-1", "0"])
+def test_a_bound_that_is_no_number_is_said_before_anything_is_written(temporary, monkeypatch, bound):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_GB", bound)
+    with pytest.raises(ConfigError, match=f"must be a number of gigabytes above 0, or inf, got '{bound}'"):
+        cache.store("0" * 32, ".cubin", b"code")
+    assert not (temporary / "cache").exists()
+
+
+def test_clear_removes_entries_and_nothing_else(temporary):
+    entry = cache.store("0" * 32, ".cubin", b"code")
+    other = entry.parent / "mine.txt"
+    other.write_text("kept")
+    assert cache.clear() == (1, 4)
+    assert not entry.exists()
+    assert other.read_text() == "kept"
+    assert cache.clear() == (0, 0)

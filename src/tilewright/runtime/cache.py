@@ -3,13 +3,15 @@ that others could have written (own_folders.py).
 
 The key is made of source, shared headers, options and compiler version. An entry's file name carries a digest of its
 content and appears by renaming, so two processes cannot disturb each other, and a damaged entry is removed and compiled
-again.
+again. Where all entries are larger than a bound, those that were used least recently are removed.
 """
 
 import atexit
 import contextlib
 import hashlib
+import math
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -18,16 +20,28 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import platformdirs
 
-from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.errors import ConfigError, EngineUnavailableError
 from tilewright.core.files import put
 from tilewright.runtime.own_folders import OwnFolder, UnsafeError, make, open_own, writable_by_others
 
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 """Environment variable that names another cache folder."""
+
+BOUND_VARIABLE = "TILEWRIGHT_CACHE_GB"
+"""Environment variable that says how many gigabytes the cache may have; inf: any number."""
+
+MOST_GB = 4.0
+"""Gigabytes that the cache has at most, where that variable is not set."""
+
+_TRIMMED = 7 / 8
+"""Share of these that is left where entries are removed."""
+
+_UNSEEN = 1 / 32
+"""Share of these that a process may write until it looks again for how large the cache is."""
 
 _SPARE_VARIABLE = "_TILEWRIGHT_SPARE_CACHE"
 """Environment variable by which processes that this one starts know of the folder that serves for the cache's."""
@@ -43,7 +57,10 @@ _ABANDONED_S = 24 * 3600.0
 """Temporary files and folders that are older belong to processes that were killed: no compiler takes so long."""
 
 _SETTLED_NS = 60 * 10**9
-"""A file that is older has been loaded by a process that found it."""
+"""A file that is older, or was found longer ago, has been loaded by a process that found it."""
+
+_ENTRY = re.compile(r"(.+)-[0-9a-f]{16}\.\w+")
+"""How the file of an entry is named: the entry's name, and a digest of its content."""
 
 
 def key(*parts: object) -> str:
@@ -98,6 +115,14 @@ def find(name: str, suffix: str) -> Path | None:
     return None
 
 
+def read(name: str, suffix: str) -> bytes | None:
+    """Content of an entry; None as of `find`, and where another process has removed the entry meanwhile."""
+    with contextlib.suppress(OSError):
+        if found := find(name, suffix):
+            return found.read_bytes()
+    return None
+
+
 def store(name: str, suffix: str, data: bytes) -> Path:
     """Write an entry and return its file; where another process was faster, that one's.
 
@@ -106,26 +131,98 @@ def store(name: str, suffix: str, data: bytes) -> Path:
 
     Raises:
         EngineUnavailableError: neither the cache folder nor that of temporary files can be written, or both are full.
+        ConfigError: the bound that the environment gives is no number.
     """
-    file = _file_name(name, data, suffix)
+    file, most = _file_name(name, data, suffix), most_bytes()
     try:
         root = _writable(folder())
         _sweep(root.path)
         try:
-            return _put(root, name, suffix, file, data)
+            entry = _put(root, name, suffix, file, data)
         except OSError as error:
             return _put(_spare(folder(), error), name, suffix, file, data)
+        _trim(root, len(data), most)
+        return entry
     except OSError as error:
         raise EngineUnavailableError(
             f"cannot write compiled code: {error.strerror}. Set {FOLDER_VARIABLE} or TMPDIR to a folder with room."
         ) from error
 
 
+class CacheEntry(NamedTuple):
+    """A file of the cache."""
+
+    used_ns: int
+    """When it was written, or found last."""
+    bytes: int
+    path: Path
+
+
+def entries(root: Path) -> Iterator[CacheEntry]:
+    """The files of all entries in a cache folder. What else lies there is none, whoever put it there."""
+    for path in root.glob("*/*"):
+        named = _ENTRY.fullmatch(path.name)
+        if named and _shelf(named[1]) == path.parent.name:
+            with contextlib.suppress(OSError):
+                state = path.lstat()
+                yield CacheEntry(max(state.st_atime_ns, state.st_mtime_ns), state.st_size, path)
+
+
+def clear() -> tuple[int, int]:
+    """Remove all entries of the cache folder; returns how many files these were, and how many bytes they had."""
+    removed = [one.bytes for root in [_own(folder())] if root for one in entries(root.path) if _removed(one.path)]
+    return len(removed), sum(removed)
+
+
+def most_bytes() -> float:
+    """Bytes that all entries may have.
+
+    Raises:
+        ConfigError: the environment says what is no number above 0.
+    """
+    named = os.environ.get(BOUND_VARIABLE) or MOST_GB
+    with contextlib.suppress(ValueError):
+        if (found := 1e9 * float(named)) > 0:
+            return found
+    raise ConfigError(f"{BOUND_VARIABLE} must be a number of gigabytes above 0, or inf, got {named!r}")
+
+
+_unseen: dict[Path, float] = {}
+"""By cache folder, bytes that this process has written there since it last looked for how large the cache is."""
+
+
+def _trim(root: OwnFolder, added: int, most: float) -> None:
+    """Remove the entries that were used least recently, where all together are larger than `most` bytes.
+
+    Those that some process may have found and not yet loaded stay.
+    """
+    _unseen[root.root] = _unseen.get(root.root, math.inf) + added
+    if most == math.inf or _unseen[root.root] <= _UNSEEN * most:
+        return
+    _unseen[root.root] = 0
+    found, settled = sorted(entries(root.path)), time.time_ns() - _SETTLED_NS
+    left = sum(one.bytes for one in found)
+    if left <= most:
+        return
+    for one in found:
+        if left <= _TRIMMED * most or one.used_ns > settled:
+            return
+        left -= one.bytes * _removed(one.path)
+
+
+def _removed(path: Path) -> bool:
+    """Remove a file, and say whether it was there and could be removed."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
 def drop(entry: Path) -> None:
     """Remove an entry that is of no use here, as code that does not load. What is no entry stays."""
     if any(entry.parent.parent == root.path for root in _readable(folder())):
-        with contextlib.suppress(OSError):
-            entry.unlink()
+        _removed(entry)
 
 
 def loaded(make: Callable[[], Path], load: Callable[[Path], T], refused: type[Exception]) -> T:
@@ -182,7 +279,7 @@ def _found(root: OwnFolder, name: str, suffix: str) -> Path | None:
     found: list[tuple[int, str]] = []
     for file in files:
         with contextlib.suppress(OSError):
-            state = file.stat(follow_symlinks=False)
+            state = _marked_used(file)
             if _is_own(file, state, root) and _is_whole(file.path, name, suffix, _state(state)):
                 found.append((state.st_mtime_ns, file.path))
             else:
@@ -190,6 +287,16 @@ def _found(root: OwnFolder, name: str, suffix: str) -> Path | None:
     if len(found) > 1:
         _remove_doubles(found)
     return Path(min(found)[1]) if found else None
+
+
+def _marked_used(file: os.DirEntry[str]) -> os.stat_result:
+    """State of a file that was found, which then says so: by its time of access, whatever the disk notes by itself."""
+    state, now = file.stat(follow_symlinks=False), time.time_ns()
+    if now - max(state.st_atime_ns, state.st_mtime_ns) > _SETTLED_NS:
+        with contextlib.suppress(OSError):  # it may be another's
+            os.utime(file.path, ns=(now, state.st_mtime_ns), follow_symlinks=False)
+            return Path(file.path).lstat()
+    return state
 
 
 def _is_own(file: os.DirEntry[str], state: os.stat_result, root: OwnFolder) -> bool:
@@ -207,8 +314,7 @@ def _remove_doubles(found: list[tuple[int, str]]) -> None:
     settled = time.time_ns() - _SETTLED_NS
     for changed, path in sorted(found)[1:]:
         if changed < settled:
-            with contextlib.suppress(OSError):
-                Path(path).unlink()
+            _removed(Path(path))
 
 
 def _put(root: OwnFolder, name: str, suffix: str, file: str, data: bytes) -> Path:

@@ -49,8 +49,8 @@ def disassemble(code: bytes) -> str:
     program = find()
     file = program.stat()
     key = cache.key(str(program), file.st_size, file.st_mtime_ns, _OPTIONS, code)
-    if found := cache.find(key, _SUFFIX):
-        return found.read_text(encoding="utf-8")
+    if found := cache.read(key, _SUFFIX):
+        return found.decode()
     with cache.scratch() as folder:
         path = folder / "kernel.cubin"
         path.write_bytes(code)

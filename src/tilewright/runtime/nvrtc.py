@@ -196,10 +196,10 @@ def compile_source(
     own = included(source, folder) if folder else []
     headers = cache.texts_key(INCLUDE), cache.texts_key(_STANDARD)
     key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, *headers)
-    code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
-    cached = code_path is not None and log_path is not None
-    if code_path and log_path:
-        code, log = code_path.read_bytes(), log_path.read_text()
+    found, words = cache.read(key, ".cubin"), cache.read(key, ".log")
+    cached = found is not None and words is not None
+    if found is not None and words is not None:
+        code, log = found, words.decode()
     else:
         code, log = _made("cubin", source, options, entry)
     symbol = _symbol(log, entry)

@@ -23,7 +23,7 @@ from tilewright.core.old_words import today
 from tilewright.tools.cli.streams import notes, out, remark
 from tilewright.tools.report.visible import visible
 
-COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "new", "fault")
+COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "warm", "new", "fault")
 """In the order of the help. `run_NAME` of the module NAME is the command."""
 
 
