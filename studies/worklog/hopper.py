@@ -41,7 +41,7 @@ def descriptor(start: int, leading: int) -> int:
 
 
 class Event(NamedTuple):
-    """What a barrier waits for after something has happened to it.
+    """State of a barrier after something has happened to it.
 
     pending: arrivals; missing: announced bytes that have not come; phase: phases that have ended.
     """

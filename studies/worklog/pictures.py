@@ -49,7 +49,7 @@ def tiles() -> str:
 
 
 def split_k(parts: int = 3) -> str:
-    """The same where several blocks divide k: each makes partial sums, which are added; as SVG."""
+    """Tiles of A, B and C where several blocks divide k: each makes partial sums, which are added; as SVG."""
     drawing = Drawing()
     _matrices(drawing, parts)
     return drawing.render("k divided among blocks, whose partial sums are added")

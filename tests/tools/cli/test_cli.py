@@ -16,8 +16,9 @@ from tilewright import version
 from tilewright.api import engines as registry
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import KERNELS, find
+from tilewright.tools.bench.environment import environment
 from tilewright.tools.bench.verify import Operands
-from tilewright.tools.cli import bench, main, streams
+from tilewright.tools.cli import bench, info, main, streams
 from tilewright.tools.cli.main import COMMANDS
 from tilewright.tools.report import course, ratios
 
@@ -60,6 +61,15 @@ def test_info_tells_what_the_machine_has(tilewright):
     assert status == 0
     assert "cache folder" in out
     assert "numpy" in out
+
+
+def test_info_tells_what_a_multiprocessor_holds(tilewright, monkeypatch):
+    gpu = {"name": "NVIDIA RTX A6000", "compute_capability": "8.6"}
+    monkeypatch.setattr(info, "environment", lambda engine: environment(engine) | {"gpu": gpu})
+    status, out, _ = tilewright("info")
+    assert status == 0
+    assert "1,536 threads, 16 blocks, 65,536 registers, 102,400 bytes of shared memory" in out
+    assert "1,024 threads, 255 registers a thread, 101,376 bytes of shared memory, 1,024 more for the system" in out
 
 
 @pytest.mark.parametrize("samples", [(), ("--samples", "2")], ids=["verified", "timed"])

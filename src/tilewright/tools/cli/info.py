@@ -1,7 +1,8 @@
 """The command line: `tilewright info`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,6 +10,7 @@ from tilewright import version
 from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.core.errors import EngineUnavailableError, PathError
 from tilewright.core.files import check_outputs
+from tilewright.core.gpus import capability_of, find_gpu, limits
 from tilewright.runtime import cache
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.environment import environment
@@ -56,6 +58,7 @@ def _show() -> None:
                 "engine": runs_on,
                 "GPU": gpu["name"] if gpu else f"none: {cuda_unavailable()}",
                 **{f"  {name}": str(value) for name, value in (gpu or {}).items() if name != "name"},
+                **(_held(gpu) if gpu else {}),
                 "CPU": f"{facts['cpu'].get('name', 'unknown')}, {facts['cpu'].get('cores', '?')} cores",
                 "C++ compiler": facts.get("compiler", "none: the emulator needs one (apt install g++)"),
                 "Python": facts["python"],
@@ -64,3 +67,15 @@ def _show() -> None:
             }
         )
     )
+
+
+def _held(gpu: Mapping[str, Any]) -> dict[str, str]:
+    """Resources of a multiprocessor and of a block, which `explain` computes the occupancy from."""
+    capability = capability_of(gpu["compute_capability"])
+    sm, block = find_gpu(gpu["name"], capability).multiprocessor, limits(capability)
+    return {
+        "  multiprocessor": f"{sm.threads:,} threads, {sm.blocks} blocks, {sm.registers:,} registers, "
+        f"{sm.shared_bytes:,} bytes of shared memory",
+        "  block": f"{block.threads_per_block:,} threads, {sm.registers_per_thread} registers a thread, "
+        f"{block.shared_per_block:,} bytes of shared memory, {sm.reserved_shared_bytes:,} more for the system",
+    }
