@@ -87,7 +87,7 @@ def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str, read:
 
 def key(kernel: Kernel, config: Config, variant: Variant, arch: str, read: Reads | None = None) -> str:
     """A name for all that the code depends on: source, headers, macros, options, compiler; and for how it is read."""
-    options = nvrtc._options("", kernel.defines(config, variant), arch, None, lineinfo=True).as_bytes("nvrtc", "cubin")
+    options = nvrtc._options("", kernel.defines(config, variant), arch, (), lineinfo=True).as_bytes("nvrtc", "cubin")
     options = [one for one in options if not one.startswith(b"--include-path")]  # which differ by machine
     parts = compilers(), options, kernel.entry_point(config), texts(kernel.source)
     if read is None:

@@ -199,6 +199,13 @@ def test_the_second_time_comes_from_the_cache(compiler):
     assert compiler.calls == 1
 
 
+def test_what_the_cache_has_needs_no_search_for_headers(monkeypatch):
+    """Where one of CUDA's packages of headers is missing, that search starts another Python."""
+    first = compile_copy()
+    monkeypatch.setattr(nvrtc, "_cuda_headers", lambda: pytest.fail("CUDA's headers are looked for"))
+    assert compile_copy() == first
+
+
 def test_whatever_the_result_depends_on_is_compiled_anew(compiler, monkeypatch, tmp_path):
     compile_copy()
     compile_copy(threads=128)

@@ -4,6 +4,7 @@ NVRTC runs without Python's global lock and compiles in parallel, so a thread po
 """
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -123,13 +124,13 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
         EngineUnavailableError: NVRTC is not installed.
     """
     source, defines, folder = _unit(kernel, config, variant)
-    return _ptx(source, _options(str(kernel.source), defines, arch, folder, lineinfo=False), "")
+    return _ptx(source, _options(str(kernel.source), defines, arch, _headers(folder), lineinfo=False), "")
 
 
 def user_source_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
     """Errors of the compiler in a user kernel with these macros, without making code; '' where it accepts the
     source."""
-    options = _options(str(file), {}, arch, file.parent, lineinfo=False)
+    options = _options(str(file), {}, arch, _headers(file.parent), lineinfo=False)
     try:
         _ptx(_with_macros(file, macros), options, entry, b"-fdevice-syntax-only")
     except CompileError as error:
@@ -139,7 +140,7 @@ def user_source_errors(file: Path, entry: str, macros: Mapping[str, int | str], 
 
 def user_source_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
     """The PTX of a user's kernel source with these macros, as `ptx`."""
-    return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, file.parent, lineinfo=False), entry)
+    return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, _headers(file.parent), lineinfo=False), entry)
 
 
 def _ptx(source: str, options: ProgramOptions, entry: str, *others: bytes) -> str:
@@ -191,17 +192,18 @@ def compile_source(
         CompileError: the compiler refuses the source, or the source has no such kernel.
         EngineUnavailableError: NVRTC is not installed.
     """
-    # Profilers show source lines then; the code stays the same.
-    options = _options(name, defines, arch, folder, lineinfo=True)
     own = included(source, folder) if folder else []
-    headers = cache.texts_key(INCLUDE), cache.texts_key(_STANDARD)
+    # CUDA's own headers are of the environment, or of a toolkit: to ask where they lie may start a process.
+    headers = cache.texts_key(INCLUDE), cache.texts_key(_STANDARD), INCLUDE, folder, sys.prefix, toolkit()
+    # Profilers show source lines then; the code stays the same.
+    options = _options(name, defines, arch, (), lineinfo=True)
     key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, *headers)
     found, words = cache.read(key, ".cubin"), cache.read(key, ".log")
     cached = found is not None and words is not None
     if found is not None and words is not None:
         code, log = found, words.decode()
     else:
-        code, log = _made("cubin", source, options, entry)
+        code, log = _made("cubin", source, _options(name, defines, arch, _headers(folder), lineinfo=True), entry)
     symbol = _symbol(log, entry)
     if symbol is None:
         raise CompileError(f"{name} has no kernel {entry}")
@@ -220,15 +222,20 @@ def _symbol(log: str, entry: str) -> str | None:
     return None
 
 
+def _headers(folder: Path | None) -> tuple[str, ...]:
+    """Folders of all headers; folder: where those of the source itself lie, if it has some."""
+    return tuple(str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers(), _STANDARD))
+
+
 def _options(
-    name: str, defines: Mapping[str, int | str], arch: str, folder: Path | None, lineinfo: bool
+    name: str, defines: Mapping[str, int | str], arch: str, headers: tuple[str, ...], lineinfo: bool
 ) -> ProgramOptions:
     return ProgramOptions(
         name=name,
         arch=arch,
         std="c++17",
         define_macro=[(macro, str(value)) for macro, value in defines.items()] or None,
-        include_path=[str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers(), _STANDARD)],
+        include_path=list(headers) or None,
         ptxas_options=["-v"],  # prints the registers, spills and shared memory that the report is made of
         lineinfo=lineinfo,
         no_cache=True,  # a result from NVRTC's own cache would come without that print
