@@ -46,7 +46,8 @@ def test_it_is_near_the_records_of_all_rungs_and_library_kernels():
 def test_no_kernel_is_far_off_in_the_mean():
     by_kernel = {}
     for row in RECORDS:
-        by_kernel.setdefault(row.way, []).append(row)
+        if row.what["shape"] not in ONE_TILE:
+            by_kernel.setdefault(row.way, []).append(row)
     off = {kernel: nearness.mean(rows) for kernel, rows in by_kernel.items()}
     assert max(off.values()) < 0.22, off
     assert off["naive"] < 0.05

@@ -34,7 +34,7 @@ FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 BOUND_VARIABLE = "TILEWRIGHT_CACHE_GB"
 """Environment variable that says how many gigabytes the cache may have; inf: any number."""
 
-MOST_GB = 4.0
+MOST_GB = 8.0
 """Gigabytes that the cache has at most, where that variable is not set."""
 
 _TRIMMED = 7 / 8

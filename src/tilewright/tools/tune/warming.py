@@ -13,8 +13,8 @@ from tilewright.select.selector import select
 from tilewright.tools.tune.compiling import compilers
 from tilewright.tools.tune.survey import in_portfolios
 
-SIDES = (4096, 4104, 4097)
-"""Squares whose code is compiled where no problem is given: one that tiles divide, one whose rows are aligned, and
+SIDES = (887_040, 4104, 4097)
+"""Squares whose code is compiled where no problem is given: one that all tiles divide, one whose rows are aligned, and
 another: a kernel has other code for each."""
 
 TYPES = ("float32", "bfloat16", "float16")
