@@ -25,6 +25,7 @@ from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright.core.problem import Problem
+from tilewright.emulator.trace import trace
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
 from tilewright.tools.machine.record import Machine
@@ -41,6 +42,7 @@ _A6000_SHAPE = "4092x4092x4092"
 _CAPTIONS = {
     "coalescing": "which elements the lanes of a warp touch in one request, and the sectors that they lie in",
     "banks": "which bank of shared memory each lane asks, wavefront by wavefront",
+    "loads": "what lane 0 loads from shared memory, in its order, and how many multiply-adds each load serves",
     "tiling": "which block, warp and lane writes each element of C",
     "threads": "a grid of blocks, a block of warps, a warp of lanes",
     "tiles": "one tile of C, and the tiles of A and B that slide along k to it",
@@ -126,6 +128,10 @@ class Worklog:
             return self.roofline(kernel.name)
         if kind == "split":
             return pictures.split_k()
+        if kind == "loads":
+            config = self.facts.config(kernel)
+            tile = kernel.tile(config)
+            return pictures.loads(trace(kernel, config, Problem(tile.m, tile.n, config["BK"])))
         if kind == "occupancy":
             return occupancy.chains_figure(_measurements("occupancy"))
         if kind == "in_flight":

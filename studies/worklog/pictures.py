@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tilewright.core.hardware import WARP
+from tilewright.emulator.trace import Trace
 from tilewright.tools.report.figures.palette import lane_color, owner_color
 from tilewright.tools.report.figures.svg import FAINT, INK, ON_LIGHT, PALE, SOFT, Drawing
 
@@ -53,6 +54,36 @@ def split_k(parts: int = 3) -> str:
     drawing = Drawing()
     _matrices(drawing, parts)
     return drawing.render("k divided among blocks, whose partial sums are added")
+
+
+def loads(trace: Trace, steps: int = 2) -> str:
+    """Elements of A and B that the first lane of a warp loads from shared memory, one after the other; as SVG.
+
+    Args:
+        trace: of a launch of one block.
+        steps: of k, that are shown.
+    """
+    lane = trace.requests[0].accesses[0].lane
+    shared = [one for one in trace.requests if one.shared and one.kind == "load" and one.accesses[0].lane == lane]
+    results = int((trace.threads == lane).sum())
+    drawing, x = Drawing(), 124.0
+    for y, words in ((40, "from Bs"), (80, "from As"), (120, "serves FFMAs")):
+        drawing.text(0, y, words, 15, bold=True)
+    for k in range(steps):
+        found = [(one.array, one.accesses[0]) for one in shared]
+        found = [(array, one) for array, one in found if k == (one.row if array == "B" else one.col)]
+        drawing.text(x, 14, f"k = {k}, time goes to the right", 14, fill=SOFT)
+        for array, one in found:
+            drawing.rect(x, 22 if array == "B" else 62, 36, 28, owner_color("AB".index(array)), radius=3)
+            place = one.row if array == "A" else one.col
+            drawing.text(
+                x + 18, 41 if array == "B" else 81, f"{array.lower()}{place}", 14, anchor="middle", fill=ON_LIGHT
+            )
+            uses = results // sum(other == array for other, _ in found)
+            drawing.text(x + 18, 120, str(uses), 14, anchor="middle")
+            x += 40
+        x += 20
+    return drawing.render("What one thread loads from shared memory, in its order")
 
 
 def _matrices(drawing: Drawing, parts: int) -> None:

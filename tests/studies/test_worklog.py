@@ -12,13 +12,15 @@ from studies.record import Measurement, Measurements
 from studies.results import FOLDER, runs
 from studies.results import path as file_of
 from studies.worklog import __main__ as command
-from studies.worklog import counted, errors, hopper, pages, parts, quantisation, rungs, sources, template
+from studies.worklog import counted, errors, hopper, pages, parts, pictures, quantisation, rungs, sources, template
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Counts, Group
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS
 from studies.worklog.sources import SourceCounts
 from tilewright.core.errors import RecordsError
+from tilewright.core.problem import Problem
+from tilewright.emulator.trace import trace
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.tools.bench.ncu import CUBLAS
 from tilewright.tools.bench.profile import Profile
@@ -324,6 +326,7 @@ FIGURES = [
     ("vectorized", "banks"),
     ("warptiled", "tiling"),
     ("thread_tiled_2d", "quantisation"),
+    ("thread_tiled_1d", "loads"),
 ]
 
 
@@ -460,6 +463,12 @@ def test_code_on_pages_is_complete(request):
     for page in (request.config.rootpath / pages.FOLDER).glob("*.md"):
         for code in re.findall(r"```cuda\n(.*?)```", page.read_text(), re.DOTALL):
             assert template.open_brackets(code) == 0, f"{page.name}: {code}"
+
+
+def test_loads_are_drawn_in_the_order_of_a_thread_with_what_each_serves():
+    config = find("thread_tiled_1d").config({"BM": 4, "BN": 4, "BK": 7, "TM": 4, "TN": 1})
+    drawn = pictures.loads(trace(find("thread_tiled_1d"), config, Problem.parse("4x4x7")), steps=1)
+    assert re.findall(r">([ab]?\d)<", drawn) == ["b0", "4", "a0", "1", "a1", "1", "a2", "1", "a3", "1"]
 
 
 def test_each_rung_is_in_one_part_of_the_course(checkout):
