@@ -206,6 +206,13 @@ def test_the_longest_of_the_least_times_is_bold(facts):
     assert row == "| time | 1 us | 2 us | **1.5 ms** |  |"
 
 
+def test_no_line_of_words_is_taken_for_a_row_of_the_table_above_it():
+    facts = Facts(Facts.load_runs(), counts())
+    for table in (facts.limits("coalesced"), facts.measured("coalesced", "naive")):
+        assert "Measured on" in table
+        assert not re.search(r"\|\n[^|\n]", table), table
+
+
 def test_the_roofline_has_the_rungs_that_were_measured_and_counted(facts):
     roofline = facts.roofline()
     assert [(point.name, point.intensity, point.gflops) for point in roofline.points] == [
