@@ -465,6 +465,18 @@ FIRST_PAGES = (
 )
 
 
+def test_figures_are_small(request):
+    """But for five that are to be drawn anew."""
+    large = {path.name for path in (request.config.rootpath / "docs").rglob("*.svg") if path.stat().st_size > 60 * 1024}
+    assert large == {
+        "ladder.svg",
+        "ladder_tensor_cores.svg",
+        "14_wmma_f16_coalescing.svg",
+        "19_wgmma_coalescing.svg",
+        "28_promoted_errors.svg",
+    }
+
+
 def test_code_on_pages_is_complete(request):
     """No snippet ends inside of an open brace."""
     for page in (request.config.rootpath / pages.FOLDER).glob("*.md"):

@@ -14,6 +14,8 @@ _SIDE = 268.0
 _LARGEST_CELL, _THINNEST = 24.0, 16.0
 _SMALLEST = 5.5
 """Font in which numbers are still written."""
+_MOST_PATCHES, _CORNER = 300, 24
+"""Where a warp's elements make more rectangles than that, only so many rows and columns of them are drawn."""
 _GAP = 56.0
 _TOP = 44.0
 
@@ -39,6 +41,8 @@ class _Panel(NamedTuple):
     """Row and column of C in its corner."""
     cell: tuple[float, float]
     """Width and height of an element."""
+    height: float
+    """Height of all its elements."""
 
 
 def tiling_panel(blocks: Owners, threads: Owners) -> Drawing:
@@ -57,10 +61,15 @@ def tiling_panel(blocks: Owners, threads: Owners) -> Drawing:
     lane = int(lanes[0, 0])
     count = int((lanes == lane).sum())
 
+    its = _bounds(of_warp)
+    corner = its
+    if sum(1 for _ in patches(lanes[its])) > _MOST_PATCHES:
+        rows, cols = (slice(one.start, min(one.stop, one.start + _CORNER)) for one in its)
+        corner = rows, cols
     levels = (
         _level("C, by block", blocks, _bounds(blocks >= 0), block),
         _level(f"Block {block}, by warp", warps, _bounds(of_block), warp),
-        _level(f"Warp {warp}, by lane; lane {lane} has {count}", lanes, _bounds(of_warp), lane, lane_color),
+        _level(f"Warp {warp}, by lane; lane {lane} has {count}", lanes, corner, lane, lane_color, whole=its),
     )
     whole = Drawing()
     corners: list[float] = []
@@ -76,7 +85,7 @@ def tiling_panel(blocks: Owners, threads: Owners) -> Drawing:
         height = rows.stop - rows.start
         whole.line(right, top, inner_x - 3, _TOP, SOFT, 0.8, dash="3 3")
         whole.line(
-            right, top + height * outer.cell[1], inner_x - 3, _TOP + height * inner.cell[1], SOFT, 0.8, dash="3 3"
+            right, top + height * outer.cell[1], inner_x - 3, _TOP + inner.height, SOFT, 0.8, dash="3 3"
         )  # fmt: skip
     return whole
 
@@ -101,11 +110,16 @@ def patches(owners: Owners) -> Iterable[Patch]:
 
 
 def _level(
-    title: str, owners: Owners, bounds: tuple[slice, slice], marked: int, color_of: Callable[[int], str] | None = None
+    title: str,
+    owners: Owners,
+    bounds: tuple[slice, slice],
+    marked: int,
+    color_of: Callable[[int], str] | None = None,
+    whole: tuple[slice, slice] | None = None,
 ) -> _Panel:
     """A panel of the elements within some bounds; what the marked owner has is outlined.
 
-    Without colours of their own, the other owners' are pale.
+    Without colours of their own, the other owners' are pale. whole: the bounds that these are a corner of.
     """
     part = owners[bounds]
     rows, cols = part.shape
@@ -114,7 +128,11 @@ def _level(
     first = (bounds[0].start, bounds[1].start)
     drawing = Drawing()
     drawing.text(0, 13, title, 13, bold=True)
-    drawing.text(0, 30, f"{rows} x {cols} elements", 11.5, fill=SOFT)
+    size_of = f"{rows} x {cols} elements"
+    if whole not in (None, bounds):
+        height, width = (one.stop - one.start for one in whole)
+        size_of = f"the corner of {rows} x {cols}, of {height} x {width} elements"
+    drawing.text(0, 30, size_of, 11.5, fill=SOFT)
     drawing.rect(0, _TOP, cols * cell_x, rows * cell_y, PALE)
     found = [
         (patch, (patch.col * cell_x, _TOP + patch.row * cell_y, patch.cols * cell_x, patch.rows * cell_y))
@@ -139,7 +157,7 @@ def _level(
     for patch, (x, y, width, height) in found:
         if patch.owner == marked:
             drawing.rect(x, y, width, height, stroke=INK, stroke_width=min(1.8, width / 4, height / 4))
-    return _Panel(drawing, first, (cell_x, cell_y))
+    return _Panel(drawing, first, (cell_x, cell_y), rows * cell_y)
 
 
 def _range(first: int, count: int) -> str:
