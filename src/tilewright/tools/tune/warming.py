@@ -7,7 +7,6 @@ from tilewright.core import gpus
 from tilewright.core.dtypes import default_result
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, orders
 from tilewright.kernels.support import Addresses
-from tilewright.runtime import nvrtc
 from tilewright.runtime.relayouts import Job, jobs
 from tilewright.select.selector import select
 from tilewright.tools.tune.compiling import compilers
@@ -53,6 +52,8 @@ def warmed(needed: Sequence[Job], capability: tuple[int, int]) -> Iterator[int]:
         CompileError: the compiler refuses a kernel.
         EngineUnavailableError: NVRTC is not installed, or the cache cannot be written.
     """
+    from tilewright.runtime import nvrtc  # noqa: PLC0415 its imports take the CUDA libraries
+
     arch = gpus.limits(capability).arch
     with compilers() as threads:
         started = [threads.submit(nvrtc.compile, job.kernel, job.config, job.variant, arch) for job in needed]
