@@ -56,7 +56,7 @@ def main(out: Path) -> None:
         "format": 2,
         "environment": {"triton": triton.__version__},
         "shared_bytes": made.metadata.shared,
-        "ptx": made.asm["ptx"],
+        "ptx": made.asm["ptx"].splitlines(),
     }
     part = out.with_name(f"{out.name}.part")
     part.write_text(json.dumps(record | {"tiles": TILES, "options": OPTIONS}, indent=1) + "\n", encoding="utf-8")

@@ -14,7 +14,8 @@ class TritonProduct(RunFile):
     """Shared memory of a block."""
     tiles: dict[str, int]
     options: dict[str, int]
-    ptx: str
+    ptx: list[str]
+    """Lines."""
 
 
 @cache
@@ -33,7 +34,7 @@ def instructions(name: str, where: str = "") -> list[str]:
     Raises:
         LookupError: there are none, or the kernel has no loop.
     """
-    text = product().ptx
+    text = "\n".join(product().ptx)
     if where:
         branch = re.search(r"^(\$L__BB\w+):(?:(?!^\1:).)*?\bbra[.\w]*\s+\1;", text, re.DOTALL | re.MULTILINE)
         if where != "loop" or not branch:

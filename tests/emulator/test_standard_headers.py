@@ -93,7 +93,7 @@ def test_one_next_to_the_source_comes_first(tmp_path):
 
 
 @pytest.mark.further
-def test_headers_of_cudas_core_libraries_are_found_or_named(monkeypatch):
+def test_headers_of_cudas_core_libraries_are_found_or_named(monkeypatch, tmp_path):
     text = """#include <cooperative_groups.h>
     extern "C" __global__ void kernel(int* x) { *x = cooperative_groups::this_thread_block().thread_rank(); }"""
     if not nvrtc.pathfinder.find_nvidia_header_directory("cccl"):
@@ -101,5 +101,6 @@ def test_headers_of_cudas_core_libraries_are_found_or_named(monkeypatch):
     assert nvrtc.compile_source(text, "kernel.cu", "kernel", {}, "sm_90a").code
     own = [folder for folder in nvrtc._cuda_headers() if "cccl" not in folder]
     monkeypatch.setattr(nvrtc, "_cuda_headers", lambda: own)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))  # what is compiled needs no headers
     with pytest.raises(CompileError, match=re.escape("pip install 'nvidia-cuda-cccl==13.*'")):
         nvrtc.compile_source(text, "kernel.cu", "kernel", {}, "sm_90a")

@@ -22,7 +22,7 @@ def _checkout(request, monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    one = TritonProduct(environment={}, shared_bytes=0, tiles={}, options={}, ptx=PTX)
+    one = TritonProduct(environment={}, shared_bytes=0, tiles={}, options={}, ptx=PTX.splitlines())
     monkeypatch.setattr(triton_ptx, "product", lambda: one)
 
 
@@ -45,6 +45,6 @@ def test_the_arithmetic_on_the_page_is_that_of_the_record():
     loop = {name: int(triton_ptx.count(name, "loop")) for name in ("cp.async.cg", "wgmma.mma_async")}
     assert loop == {"cp.async.cg": (m * k + k * n) * 2 // 16 // threads, "wgmma.mma_async": k // 16}
     # The page says that none of these is there.
-    assert not any(word in one.ptx for word in ("cp.async.bulk", "mbarrier", "setmaxnreg", "cluster"))
+    assert not any(word in "\n".join(one.ptx) for word in ("cp.async.bulk", "mbarrier", "setmaxnreg", "cluster"))
     # A descriptor of the swizzle of 128 bytes, 1024 bytes from 8 rows to the next.
-    assert str((1 << 62) + ((1024 // 16) << 32)) in one.ptx
+    assert str((1 << 62) + ((1024 // 16) << 32)) in "\n".join(one.ptx)
