@@ -20,7 +20,7 @@ _REGISTERS = 65536
 
 
 def blocks(multiprocessors: int, warps: int) -> tuple[int, int]:
-    """Grid and threads of a block by which each multiprocessor has so many warps."""
+    """Grid and threads of a block by which each multiprocessor has this many warps."""
     each = -(-warps // _OF_A_BLOCK)
     return each * multiprocessors, warps // each * WARP
 
@@ -51,7 +51,7 @@ def of_loads(engine: Engine, prober: Prober) -> Iterator[Measurement]:
 
 
 def _has_room(probe: Probe, warps: int, arch: str) -> bool:
-    """Whether a multiprocessor has registers for so many warps, which get them in multiples of 8 a thread."""
+    """Whether a multiprocessor has registers for this many warps, which get them in multiples of 8 a thread."""
     registers = probe.compile(arch).report.registers or 0
     return -(-registers // 8) * 8 * warps * WARP <= _REGISTERS
 

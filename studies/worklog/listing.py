@@ -68,7 +68,7 @@ def roof(problem: Problem, gpu: Gpu) -> str:
 
 
 def calculated(expression: str, digits: str) -> str:
-    """The value of an expression of numbers, with so many digits behind the point.
+    """The value of an expression of numbers, with this many digits behind the point.
 
     It may name the size of squares, n; of the course's GPU the time of arithmetic at that size, arithmetic_ms, the time
     to move each matrix once, dram_us, and the bandwidth, dram_gbs; and that of an RTX A6000, a6000_dram_gbs.

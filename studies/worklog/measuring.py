@@ -134,8 +134,8 @@ def measure(engine: Engine, folder: Path, samples: int) -> bool:
             found += more
             Run(environment=environment(engine), records=found).save(file)
             for one in more:
-                beside = f", {one.baseline.name} {one.baseline.gflops:,.0f}" if one.baseline else ""
-                print(f"{one.shape} {one.case}  {one.title}: {one.gflops:,.0f} GFLOP/s{beside}", flush=True)
+                baseline = f", {one.baseline.name} {one.baseline.gflops:,.0f}" if one.baseline else ""
+                print(f"{one.shape} {one.case}  {one.title}: {one.gflops:,.0f} GFLOP/s{baseline}", flush=True)
         right = right and all(one.verified for one in found)
     compared = list(casts.measurements(engine, samples))
     Measurements(environment=environment(engine), measurements=compared).save(folder / "casts.json")

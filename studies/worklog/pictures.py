@@ -108,11 +108,11 @@ def _matrices(drawing: Drawing, parts: int) -> None:
         for where in ((left + at + deep / 2, row + tile / 2 + 5), (column + tile / 2, top + at + deep / 2 + 5)):
             drawing.text(*where, str(step), 14, anchor="middle", fill=ON_LIGHT)
     drawing.rect(column, row, tile, tile, owner_color(0) if parts == 1 else FAINT, stroke=INK, stroke_width=2)
-    beside = x + side + 32
+    right = x + side + 32
     for number, line in enumerate(_words(parts, steps)):
-        drawing.text(beside, top + 16 + 24 * number, line, 15)
+        drawing.text(right, top + 16 + 24 * number, line, 15)
     if parts > 1:
-        _sums(drawing, beside, row, tile, parts)
+        _sums(drawing, right, row, tile, parts)
 
 
 def _words(parts: int, steps: int) -> Sequence[str]:

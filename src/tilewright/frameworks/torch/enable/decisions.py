@@ -40,6 +40,8 @@ class Options(NamedTuple):
         return lambda: by.get(says(), other)
 
 
+LOG = logging.getLogger("tilewright.torch")
+
 TF32 = "tf32"
 """PyTorch's precision where it may round factors."""
 
@@ -340,7 +342,7 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
 @lru_cache
 def log_ieee() -> None:
     """Say once how the setting is taken."""
-    logging.getLogger("tilewright.torch").info(_IEEE_MEANS)
+    LOG.info(_IEEE_MEANS)
 
 
 def _expands(addend: Any, shape: Sequence[int]) -> bool:

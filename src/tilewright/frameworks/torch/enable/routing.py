@@ -12,7 +12,6 @@ inductor calls the same operators with `out`. So nothing is compiled anew, and e
 compiled already too, except on CUDA graphs and on products of inductor's own (max_autotune).
 """
 
-import logging
 import threading
 import warnings
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.core.problem import precision_of
 from tilewright.frameworks.torch.enable.decisions import (
     IEEE,
+    LOG,
     TF32,
     Decision,
     Decisions,
@@ -295,7 +295,7 @@ def _first(
 @lru_cache
 def _log_capture() -> None:
     """Say once what a graph has."""
-    logging.getLogger("tilewright.torch").info(
+    LOG.info(
         "a CUDA graph captured PyTorch's kernel of a product that had not run under enable() before: "
         "call tilewright.torch.warm before the capture"
     )

@@ -15,7 +15,7 @@ _LARGEST_CELL, _THINNEST = 24.0, 16.0
 _SMALLEST = 5.5
 """Font in which numbers are still written."""
 _MOST_PATCHES, _CORNER = 300, 24
-"""Where a warp's elements make more rectangles than that, only so many rows and columns of them are drawn."""
+"""Where a warp's elements make more rectangles than that, at most this many rows and columns of them are drawn."""
 _GAP = 56.0
 _TOP = 44.0
 
