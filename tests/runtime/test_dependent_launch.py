@@ -18,7 +18,7 @@ from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.kernels.support import Addresses, lines_aligned
-from tilewright.runtime import background, cuda, cuda_executable, cuda_launch, nvrtc
+from tilewright.runtime import background, cuda, cuda_executable, cuda_launch, nvrtc, precompiled
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.plan import Memory, Pointers
@@ -358,3 +358,23 @@ def test_what_a_compiler_refused_in_the_background_is_raised_by_the_next_call(gp
         background.finish()
         with pytest.raises(CompileError, match="no"):
             engine.plan(kernel, kernel.config(), Problem(64, 64, 64))
+
+
+@pytest.mark.parametrize("loads", [True, False], ids=["the driver loads it", "it does not"])
+def test_code_of_an_installed_wheel_is_loaded_and_nothing_is_compiled(gpu, monkeypatch, loads):
+    """Where the driver does not load it, it is compiled as if there were no wheel."""
+    engine, kernel = gpu.engine(), find("split_k")
+    compile_it, compiled, load = nvrtc.compile, [], cuda_executable.ObjectCode.from_cubin
+
+    def from_cubin(code, name):
+        if code and not loads:
+            raise LaunchError("the GPU reports no kernel image")
+        return load(code, name)
+
+    monkeypatch.setattr(precompiled, "has", lambda *_: True)
+    monkeypatch.setattr(precompiled, "find", lambda *of: replace(compile_it(*of), code=b"of a wheel"))
+    monkeypatch.setattr(nvrtc, "compile", lambda *of: compiled.append(of) or compile_it(*of))
+    monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))
+    with background.never_waiting():
+        assert engine.plan(kernel, kernel.config(), Problem(64, 64, 64)).steps
+    assert bool(compiled) is not loads

@@ -1,5 +1,6 @@
 """The cuda engine: runs kernels on an NVIDIA GPU, through NVRTC and cuda.core."""
 
+import contextlib
 import math
 import threading
 import time
@@ -20,7 +21,7 @@ from tilewright.core.problem import Order, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
-from tilewright.runtime import background, nvrtc, tensor_maps
+from tilewright.runtime import background, nvrtc, precompiled, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.cuda_executable import CudaExecutable
@@ -103,7 +104,7 @@ class CudaEngine(Engine):
         return len(self._executables)
 
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
-        """Compile a kernel for this GPU, or take it from the cache (in memory, then on disk).
+        """Compile a kernel for this GPU, or take it from memory, an installed wheel, or the cache on disk.
 
         Raises:
             CompileError: the compiler refuses the source; its message is in the error.
@@ -115,11 +116,22 @@ class CudaEngine(Engine):
             assert self.capability is not None
             if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
                 raise error
-            cubin = background.begun((*key, self.arch)) or nvrtc.compile(kernel, config, variant, self.arch)
-            with self.current:
-                executable = CudaExecutable(kernel, config, variant, cubin, self.device)
-            self._executables[key] = executable
+            executable = self._executables[key] = self._from_wheel(*key) or self._load(
+                *key, background.begun((*key, self.arch)) or nvrtc.compile(*key, self.arch)
+            )
         return executable
+
+    def _from_wheel(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable | None:
+        """A kernel as an installed wheel has it; None where none has it, or the driver does not load it."""
+        cubin = precompiled.find(kernel, config, variant, self.arch)
+        if cubin is not None:
+            with contextlib.suppress(LaunchError):
+                return self._load(kernel, config, variant, cubin)
+        return None
+
+    def _load(self, kernel: Kernel, config: Config, variant: Variant, cubin: nvrtc.Cubin) -> CudaExecutable:
+        with self.current:
+            return CudaExecutable(kernel, config, variant, cubin, self.device)
 
     def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Any]:
         """The code of launches, loaded.
@@ -129,7 +141,7 @@ class CudaEngine(Engine):
         """
         if not background.waits():
             keys = [(job.kernel, job.config, job.variant) for job in needed]
-            missing = [key for key in keys if key not in self._executables]
+            missing = [key for key in keys if key not in self._executables and not precompiled.has(*key, self.arch)]
             background.require({(*key, self.arch): partial(nvrtc.compile, *key, self.arch) for key in missing})
         return super().codes(needed, capturing)
 

@@ -28,7 +28,7 @@ from tilewright.runtime.machine_code_tools import parse_report, toolkit
 
 INCLUDE = Path(kernels.__file__).parent / "include"
 """The headers that the kernels share."""
-_STANDARD = Path(__file__).with_name("nvrtc_include")
+STANDARD = Path(__file__).with_name("nvrtc_include")
 """Headers of C++'s library, of which NVRTC has none: what kernels use of them."""
 BEFORE = "before_source.h"
 """One of them, that is no header of that library: see there."""
@@ -85,15 +85,19 @@ def version() -> tuple[int, int]:
     return major, minor
 
 
-def compile(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Cubin:
+def compile(kernel: Kernel, config: Config, variant: Variant, arch: str, lines: bool = True) -> Cubin:
     """Compile a kernel for an architecture such as 'sm_90a', or take it from the cache.
+
+    lines: whether the code says which lines of the source it is of, which profilers show; without, it is the same
+    wherever the source lies.
 
     Raises:
         CompileError: the compiler refuses the source; its message is in the error.
         EngineUnavailableError: NVRTC is not installed.
     """
     text, defines, folder = _unit(kernel, config, variant)
-    return compile_source(text, str(kernel.source), kernel.entry_point(config), defines, arch, folder)
+    name = str(kernel.source) if lines else kernel.source.name
+    return compile_source(text, name, kernel.entry_point(config), defines, arch, folder, lines)
 
 
 def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[str, int | str], Path | None]:
@@ -176,7 +180,13 @@ def _made(target: str, source: str, options: ProgramOptions, entry: str, *others
 
 
 def compile_source(
-    source: str, name: str, entry: str, defines: Mapping[str, int | str], arch: str, folder: Path | None = None
+    source: str,
+    name: str,
+    entry: str,
+    defines: Mapping[str, int | str],
+    arch: str,
+    folder: Path | None = None,
+    lines: bool = True,
 ) -> Cubin:
     """Compile CUDA C++ that has a kernel called entry, or take it from the cache.
 
@@ -187,6 +197,7 @@ def compile_source(
         defines: macros and their values.
         arch: the architecture, as in 'sm_90a'.
         folder: where headers of its own lie, if it has some.
+        lines: whether profilers are to show the source's lines; the code stays the same.
 
     Raises:
         CompileError: the compiler refuses the source, or the source has no such kernel.
@@ -194,16 +205,15 @@ def compile_source(
     """
     own = included(source, folder) if folder else []
     # CUDA's own headers are of the environment, or of a toolkit: to ask where they lie may start a process.
-    headers = cache.texts_key(INCLUDE), cache.texts_key(_STANDARD), INCLUDE, folder, sys.prefix, toolkit()
-    # Profilers show source lines then; the code stays the same.
-    options = _options(name, defines, arch, (), lineinfo=True)
+    headers = cache.texts_key(INCLUDE), cache.texts_key(STANDARD), INCLUDE, folder, sys.prefix, toolkit()
+    options = _options(name, defines, arch, (), lines)
     key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, *headers)
     found, words = cache.read(key, ".cubin"), cache.read(key, ".log")
     cached = found is not None and words is not None
     if found is not None and words is not None:
         code, log = found, words.decode()
     else:
-        code, log = _made("cubin", source, _options(name, defines, arch, _headers(folder), lineinfo=True), entry)
+        code, log = _made("cubin", source, _options(name, defines, arch, _headers(folder), lines), entry)
     symbol = _symbol(log, entry)
     if symbol is None:
         raise CompileError(f"{name} has no kernel {entry}")
@@ -224,7 +234,7 @@ def _symbol(log: str, entry: str) -> str | None:
 
 def _headers(folder: Path | None) -> tuple[str, ...]:
     """Folders of all headers; folder: where those of the source itself lie, if it has some."""
-    return tuple(str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers(), _STANDARD))
+    return tuple(str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers(), STANDARD))
 
 
 def _options(

@@ -1,8 +1,11 @@
 """`tilewright warm`: what is compiled ahead, into which cache, and what it refuses."""
 
+import zipfile
+
 import pytest
 from typer.testing import CliRunner
 
+import tilewright
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import Problem
 from tilewright.runtime import cache, nvrtc
@@ -18,7 +21,7 @@ def compiled(monkeypatch, tmp_path):
     """Kernels that are compiled, with their configs and the architecture; and an empty cache."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     found = []
-    monkeypatch.setattr(nvrtc, "compile", lambda kernel, config, variant, arch: found.append((kernel, config, arch)))
+    monkeypatch.setattr(nvrtc, "compile", lambda kernel, config, _, arch, lines: found.append((kernel, config, arch)))
     return found
 
 
@@ -45,13 +48,27 @@ def test_portfolios_are_compiled_each_code_once():
 
 
 def test_a_kernel_that_is_refused_is_an_error(compiled, monkeypatch):
-    def refuses(*_):
+    def refuses(*_, lines):
         raise CompileError("it has no registers")
 
     monkeypatch.setattr(nvrtc, "compile", refuses)
     status, printed = warm("--gpu", "H100", "--shape", "512")
     assert status == 1
     assert "it has no registers" in printed
+
+
+def test_a_wheel_is_written_where_it_is_asked_for_and_over_nothing_else(tmp_path):
+    arguments = ("--gpu", "A100 80GB", "--shape", "1x64x64", "--dtype", "float32", "--wheel")
+    status, printed = warm(*arguments, str(tmp_path))
+    path = tmp_path / f"tilewright_sm_80-{tilewright.__version__}-py3-none-any.whl"
+    assert status == 0
+    assert str(path) in printed
+    assert zipfile.is_zipfile(path)
+    path.write_text("notes")
+    status, printed = warm(*arguments, str(tmp_path))
+    assert status == 1
+    assert "--wheel takes a path for a wheel" in printed
+    assert path.read_text() == "notes"
 
 
 def test_clear_empties_the_cache(compiled):

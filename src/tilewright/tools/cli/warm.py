@@ -1,5 +1,6 @@
 """The command line: `tilewright warm`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from tilewright.api.engines import resolve_engine
 from tilewright.core.dtypes import default_result
 from tilewright.core.errors import EngineUnavailableError, ProblemError
-from tilewright.core.gpus import gpu_named
+from tilewright.core.gpus import gpu_named, limits
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.runtime import cache
 from tilewright.select.tables import store
@@ -24,6 +25,9 @@ def run_warm(
         typer.Option("--dtype", metavar="|".join(warming.TYPES), help="Element types; all if left out. Repeatable."),
     ] = None,
     gpu: Annotated[str | None, typer.Option(metavar="NAME", help="For another GPU.")] = None,
+    wheel: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the code as a wheel into a folder, for other machines.")
+    ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all compiled code from the cache, and end.")] = False,
 ) -> None:
     """Compile kernels before they are needed, on all cores, into the cache that every process of yours looks into.
@@ -33,6 +37,8 @@ def run_warm(
     What it picks for two shapes:           [bold]tilewright warm --shape 4096 --shape 8x4096x4096[/]
 
     Without a GPU, for one:                 [bold]tilewright warm --gpu H100[/]
+
+    As a wheel, for machines to install:    [bold]tilewright warm --gpu H100 --wheel dist[/]
 
     Empty the cache:                        [bold]tilewright warm --clear[/]
 
@@ -50,11 +56,17 @@ def run_warm(
     problems = [Problem.parse(text, arithmetic=of) for text in shape or () for of in arithmetics]
     found = warming.of_problems(problems, capability, device) if shape else warming.of_portfolios(dtypes, capability)
     needed = warming.distinct(found)
+    from tilewright.tools.tune import wheel as wheels  # noqa: PLC0415 its imports take the CUDA libraries
+
+    path = wheel and wheels.wheel_in(wheel, limits(capability).arch)
     with Steps() as steps:
         steps.begin("compiling", 0, len(needed))
-        for done in warming.warmed(needed, capability):
+        for done in warming.warmed(needed, capability, for_wheel=path is not None):
             steps.update("compiling", done, len(needed))
-    notes.print(f"compiled: {len(needed):,} kernels for {device}, in {cache.folder()}", soft_wrap=True)
+    where: Path | str = cache.folder()
+    if path is not None:
+        where = f"{path}, {wheels.write(path, needed, capability) / 1e6:,.1f} MB"
+    notes.print(f"compiled: {len(needed):,} kernels for {device}, in {where}", soft_wrap=True)
 
 
 def _target(name: str | None) -> tuple[tuple[int, int], str]:
