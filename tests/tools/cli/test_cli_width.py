@@ -55,7 +55,7 @@ def test_nothing_is_cut_in_a_narrow_terminal(arguments, printed, monkeypatch):
     wide = printed(400, *arguments)
     for columns in (60, 80):
         narrow = printed(columns, *arguments)
-        assert all(len(line) <= columns or len(line.split()) == 1 for line in narrow), "a long path is a line of its own"
+        assert all(len(line) <= columns or len(line.split()) == 1 for line in narrow), "a long path is a line"
         assert {word.removesuffix(":") for word in words(narrow) - words(wide)} <= words(wide)
 
 
