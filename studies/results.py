@@ -50,6 +50,8 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "first_calls": _in("h200", "first_calls"),
     "steps": _in("h200", "steps"),
     "judged": ("h200/unseen/judged.jsonl.xz",),
+    "surveyed": ("h200/unseen/survey_bfloat16.jsonl.xz",),
+    "heuristics": ("h200/unseen/heuristics.jsonl.xz",),
     "float32_way": _in("h100", "float32_way"),
     "frameworks": (*_in("h200", "frameworks"), *_in("h100", "frameworks_bf16")),
     "grouped": _in("h200", "grouped"),

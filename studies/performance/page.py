@@ -23,6 +23,7 @@ from studies.profiles import tables as profiles
 from studies.record import Measurements
 from studies.results import H200, change, every_run, path, paths, runs
 from studies.templates import block, is_stale, redraw, section
+from studies.unseen import heuristics
 from studies.unseen import page as unseen
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
@@ -103,6 +104,7 @@ def write() -> None:
     write_whole(unseen.CHART, unseen.chart(drawn_shapes).encode())
     sections = {
         "unseen": unseen.section(drawn_shapes),
+        "heuristics": unseen.scoreboard(heuristics.read(path("heuristics").read_bytes())),
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
         "headline": headline(records, rungs),

@@ -12,6 +12,7 @@ from typing import Any
 from studies import charts
 from studies.results import path
 from studies.templates import block
+from studies.unseen import heuristics
 from studies.unseen.drawing import EVEN, UNEVEN
 
 CHART = Path("docs/unseen.svg")
@@ -49,6 +50,11 @@ def section(lines: Sequence[dict[str, Any]]) -> str:
             )
     seeds = sorted({one["seed"] for one in lines})
     return block("unseen/table.md.j2", "table", rows=rows, seeds=seeds, first=_first(lines), chart=CHART.name)
+
+
+def scoreboard(lines: Sequence[dict[str, Any]]) -> str:
+    """First picks of nvMatmulHeuristics next to ours, by its settings and by kind of shape."""
+    return block("unseen/table.md.j2", "scoreboard", head=lines[0], count=len(lines) - 1, rows=heuristics.rows(lines))
 
 
 def _first(lines: Sequence[dict[str, Any]]) -> int:

@@ -24,6 +24,12 @@ SLOW = 1.3
 """An entry of another kernel than the best is left out where it takes this many times as long."""
 
 
+def of_portfolios(surveyed: Sequence[Surveyed], capability: tuple[int, int]) -> list[Surveyed]:
+    """A survey without times of configs that are in no portfolio today."""
+    listed = {Choice(kernel, config) for kernel in KERNELS for config in kernel.candidates(capability)}
+    return [one._replace(us={choice: us for choice, us in one.us.items() if choice in listed}) for one in surveyed]
+
+
 def entries_of(surveyed: Sequence[Surveyed], revision: str | None) -> Iterator[Entry]:
     """The fastest config of each precision on each problem, next to PyTorch's."""
     for problem, us, _, others in surveyed:
@@ -71,13 +77,9 @@ def main(
     table = Table.load(out) if out.exists() else Table(gpu, (9, 0))
     models, entries = {dtype: table.fitted(dtype) for dtype in table.models}, list(table.entries)
     for path in surveys:
-        surveyed = SurveyFile(path).found
-        listed = {Choice(kernel, config) for kernel in KERNELS for config in kernel.candidates(table.capability)}
-        of_portfolios = [
-            one._replace(us={choice: us for choice, us in one.us.items() if choice in listed}) for one in surveyed
-        ]
-        models[surveyed[0].problem.dtype] = fit(of_portfolios, find_gpu(table.gpu, table.capability))
-        entries += entries_of(of_portfolios, revision)
+        surveyed = of_portfolios(SurveyFile(path).found, table.capability)
+        models[surveyed[0].problem.dtype] = fit(surveyed, find_gpu(table.gpu, table.capability))
+        entries += entries_of(surveyed, revision)
     Table.of(table.gpu, table.capability, thinned(entries), models).save(out)
 
 
