@@ -207,6 +207,7 @@ class Worklog:
             "accesses": partial(accesses_of_rungs, self.of_sources.accesses),
             "toys": partial(accesses_of_toys, self.of_sources.accesses),
             "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
+            "split": partial(variations.split, self.varied),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
