@@ -11,6 +11,7 @@ from studies.performance import picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.templates import block, fill
 from tilewright.core.errors import RecordsError
+from tilewright.kernels import LADDER
 from tilewright.tools.bench.records import Baseline, Run, Times
 
 
@@ -38,6 +39,30 @@ def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     lines = performance.headline(records).splitlines()
     assert lines[2] == "| 1 | `rung1` | float32 | BM=64 | 500.0 | 2,469 | 20.3% | 502 |"
     assert lines[-1] == "|  | cuBLAS |  |  |  |  |  | 50,058 |"
+
+
+def test_the_first_page_has_the_first_and_the_fastest_rung_of_each_part(records, make_record):
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    others = [
+        make_record(kernel=f"rung{rung}", rung=rung, gflops=24690.0 / rung, ratio=10.0 / rung, **sizes)
+        for rung in (13, 30)
+    ]
+    run = Run(environment=ENVIRONMENT | {"gpu": {"name": "NVIDIA H200"}}, records=[*records, *others])
+    head, *_, a, b = performance.course_parts(run.records, [run]).splitlines()
+    assert head.startswith("At 4096x4096x4096 on an NVIDIA H200, 2026-11-21, revision abc1234; ")
+    assert a == (
+        "| A, on CUDA cores | 1 `rung1` | float32 | 500.0 / 2,469 = 20.3% "
+        "| 2 `rung2` | float32 | 6,000 / 2,469 = 243.0% |"
+    )
+    assert b.startswith("| B, on tensor cores | 13 `rung13` | float32 | 1,899 / 2,469 = 76.9% | 13 `rung13` |")
+
+
+def test_the_first_page_counts_the_rungs(request):
+    page = (request.config.rootpath / "README.md").read_text()
+    assert re.findall(r"a course of (\d+)\s|the course: (\d+) kernels", page) == [
+        (f"{len(LADDER)}", ""),
+        ("", f"{len(LADDER)}"),
+    ]
 
 
 def test_configs_are_shown_in_todays_parameters(records, make_record):
