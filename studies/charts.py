@@ -21,7 +21,7 @@ _WIDTH, _SIZE = 9.0, 17.0
 """Inches, and points of the letters: legible where a phone shows the chart 400 pixels wide."""
 _LEGEND_LINE = 0.36
 _ROOM_FOR_ENDS, _ONE_END, _ROUNDS, _TALLER = 3.6, 7, 400, 1.6
-"""Of numbers at curves' ends: how much further x reaches for them, points within which ends coincide, how often
+"""For numbers at curves' ends: how much further x reaches for them, points within which ends coincide, how often
 overlapping neighbours are moved apart, and how much taller a panel with them is."""
 _STYLE: Any = {
     "svg.hashsalt": "tilewright",

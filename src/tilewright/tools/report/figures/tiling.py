@@ -15,7 +15,7 @@ _LARGEST_CELL, _THINNEST = 24.0, 16.0
 _SMALLEST, _LABELLED = 11.0, 14.0
 """Font in which numbers are still written, and height of a patch that has room for it."""
 _SPARSE = 4
-"""Of numbers that do not fit next to each other, those are written that this divides."""
+"""Where numbers do not fit next to each other, those are written that this divides."""
 _MOST_PATCHES, _CORNER = 300, 16
 """Where a warp's elements make more rectangles than that, at most this many rows and columns of them are drawn."""
 _GAP = 40.0
