@@ -91,15 +91,14 @@ def roofline_panel(points: Sequence[Dot], gpu: Gpu, least: float, marked: str = 
     scale = LogScale(low_x, high_x, low_y, max(ys), _LEFT, _TOP, _WIDTH, _HEIGHT)
     drawing = Drawing()
     _draw_axes(drawing, scale)
-    for number, (name, gbs) in enumerate(roofs.items()):
+    for name, gbs in roofs.items():
         ridge = peak / gbs
         start = max(scale.low_x, scale.low_y / gbs)
         drawing.line(scale.x(start), scale.y(start * gbs), scale.x(ridge), scale.y(peak), SOFT, 1.3)
         slope = math.degrees(math.atan2(scale.y(start) - scale.y(10 * start), scale.x(10 * start) - scale.x(start)))
         at = ridge / 8
-        aside = 16 if number == 2 else -6  # L2 and DRAM are often alike: one above its roof, one below
         drawing.text(
-            scale.x(at), scale.y(at * gbs) + aside, f"{_ROOFS[name]} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
+            scale.x(at), scale.y(at * gbs) - 6, f"{_ROOFS[name]} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
         )
     flat = peak / roofs["L1"]
     drawing.line(scale.x(flat), scale.y(peak), _LEFT + _WIDTH, scale.y(peak), INK, 1.6)
