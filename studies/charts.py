@@ -247,17 +247,8 @@ def _drawn(width: float, height: float) -> Iterator[tuple[Figure, StringIO]]:
         yield figure, drawn
         figure.savefig(text, format="svg", metadata={"Date": None})
     dark = f"<style>{dark_style(inline=True)}</style>"
-    drawn.write(_shorter(text.getvalue()).replace("</style>", f"</style>\n  {dark}", 1))
-
-
-def _shorter(svg: str) -> str:
-    """An SVG file with numbers of two decimals, and the style of a curve's marks written once."""
-    svg = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", svg)
-    return re.sub(r"<g (clip-path=\S+)>((?:\s*<use \S+ \S+ \S+ (style=\"[^\"]*\")/>)+)", _styled_once, svg)
-
-
-def _styled_once(found: re.Match[str]) -> str:
-    return f"<g {found[1]} {found[3]}>{found[2].replace(f' {found[3]}', '')}"
+    svg = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text.getvalue())  # two decimals are enough
+    drawn.write(svg.replace("</style>", f"</style>\n  {dark}", 1))
 
 
 def histograms(panels: Sequence[tuple[str, Sequence[int]]], edges: Sequence[float], across: str, up: str) -> str:
