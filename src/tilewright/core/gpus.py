@@ -153,9 +153,9 @@ class Gpu:
     l2_bytes: int
     l2_bytes_per_clock: int
     """Bytes that all multiprocessors together read from the L2 cache in one clock. NVIDIA states the number for V100
-    and A100 (47 bytes a multiprocessor). Of an H200's, `tilewright info --measure` read 48 a multiprocessor; other
-    Hopper GPUs, B200 and B300 are taken to be like it (profiled kernels got 33 on an H100). Elsewhere it is an estimate
-    of 20 a multiprocessor. tests/core/test_gpus.py compares the numbers with the records."""
+    and A100 (47 bytes a multiprocessor). Of an H200's, `tilewright info --measure` read 48 a multiprocessor, and rung
+    20 loads its tiles at that rate; other Hopper GPUs, B200 and B300 are taken to be like it. Elsewhere it is an
+    estimate of 20 a multiprocessor. tests/core/test_gpus.py compares the numbers with the records."""
     names: str
     """A regular expression for what the driver calls it."""
 
