@@ -1,6 +1,7 @@
 """Charts of pages, as SVG, with matplotlib (the `docs` extra): the same bytes of the same numbers, for light and dark
 pages."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
@@ -19,9 +20,13 @@ from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, ON_DARK, ON_L
 _WIDTH, _SIZE = 9.0, 17.0
 """Inches, and points of the letters: legible where a phone shows the chart 400 pixels wide."""
 _LEGEND_LINE = 0.36
+_ROOM_FOR_ENDS, _ONE_END, _ROUNDS, _TALLER = 3.6, 7, 400, 1.6
+"""For numbers at curves' ends: how much further x reaches for them, points within which ends coincide, how often
+overlapping neighbours are moved apart, and how much taller a panel with them is."""
 _STYLE: Any = {
     "svg.hashsalt": "tilewright",
     "svg.fonttype": "none",
+    "font.sans-serif": ["DejaVu Sans"],
     "figure.dpi": 72,
     "font.size": _SIZE,
     "axes.titlesize": _SIZE,
@@ -39,7 +44,7 @@ _STYLE: Any = {
     **dict.fromkeys(("axes.labelcolor", "xtick.color", "ytick.color"), SOFT),
 }
 """Colours that dark pages replace."""
-_DASHES = ("-", (0, (4, 2)), (0, (1, 2)), (0, (5, 2, 1, 2)))
+DASHES = ("-", (0, (4, 2)), (0, (1, 2)), (0, (5, 2, 1, 2)))
 _COLORS = 8
 _PLACES = [
     (side * (10 + 6 * abs(rows)), 19 * rows, {1: "left", -1: "right", 0: "center"}[side])
@@ -53,10 +58,12 @@ class Curve(NamedTuple):
     """A line through points."""
 
     label: str
-    """Its name in the legend; one that begins with an underscore is not there."""
+    """Its name in the legend, which curves may share; one that begins with an underscore is not there."""
     points: Sequence[tuple[float, float]]
     style: Mapping[str, Any] = {}
     """Further arguments of `Axes.plot`: color, linestyle."""
+    number: int = 0
+    """Written at its right end; 0 is not."""
 
 
 class Panel(NamedTuple):
@@ -84,12 +91,12 @@ PICK = {"color": ALARM, "linewidth": 2.6}
 
 def style(number: int) -> dict[str, Any]:
     """Colour and dashes that distinguish the number-th curve of a chart from others."""
-    return {"color": owner_color(number), "linestyle": _DASHES[number // _COLORS % len(_DASHES)]}
+    return {"color": owner_color(number), "linestyle": DASHES[number // _COLORS % len(DASHES)]}
 
 
 def baseline_style(number: int) -> dict[str, Any]:
     """Ink, and dashes that distinguish the number-th baseline from others."""
-    return {"color": INK, "linestyle": _DASHES[number % len(_DASHES)], "linewidth": 2.2}
+    return {"color": INK, "linestyle": DASHES[number % len(DASHES)], "linewidth": 2.2}
 
 
 def curves(
@@ -108,8 +115,9 @@ def curves(
     shown = sorted((label for label in ends if not label.startswith("_")), key=lambda label: -ends[label])
     lines = -(-len(shown) // 2) if len(shown) > 3 else len(shown)
     height = 4.6 if len(panels) < 3 else 3.6
-    with _drawn(_WIDTH, height * len(panels) + _LEGEND_LINE * lines) as (figure, drawn):
-        every = figure.subplots(len(panels), squeeze=False)[:, 0]
+    heights = [height * (_TALLER if any(curve.number for curve in panel.curves) else 1) for panel in panels]
+    with _drawn(_WIDTH, sum(heights) + _LEGEND_LINE * lines) as (figure, drawn):
+        every = figure.subplots(len(panels), squeeze=False, height_ratios=heights)[:, 0]
         handles: dict[str, Any] = {}
         for axes, panel in zip(every, panels, strict=True):
             for curve in panel.curves:
@@ -126,7 +134,38 @@ def curves(
             axes.minorticks_off()
         named = [handles[label] for label in shown]
         figure.legend(named, shown, loc="outside lower left", ncols=2 if len(shown) > 3 else 1)
+        for axes, panel in zip(every, panels, strict=True):
+            _label_ends(figure, axes, panel)
     return drawn.getvalue()
+
+
+def _label_ends(figure: Figure, axes: Any, panel: Panel) -> None:
+    """Write numbers at the right ends of curves: one text for ends of one colour that coincide, above each other where
+    they would overlap, each with a line from its end."""
+    ending = sorted((curve for curve in panel.curves if curve.number), key=lambda curve: curve.points[-1][1])
+    if not ending:
+        return
+    left, right = axes.get_xlim()
+    axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= right])
+    axes.set_xlim(right=right * _ROOM_FOR_ENDS)
+    figure.draw_without_rendering()
+    found: list[tuple[float, list[Curve]]] = []
+    for curve in ending:
+        end = axes.transData.transform(curve.points[-1])[1]
+        near = (of for at, of in found if end - at < _ONE_END and of[0].style["color"] == curve.style["color"])
+        if of := next(near, None):
+            of.append(curve)
+        else:
+            found.append((end, [curve]))
+    places = [end for end, _ in found]
+    for low in list(range(len(places) - 1)) * _ROUNDS:
+        overlap = max(0.0, _SIZE - (places[low + 1] - places[low]))
+        places[low : low + 2] = places[low] - overlap / 2, places[low + 1] + overlap / 2
+    for (end, of), place in zip(found, places, strict=True):
+        line = {"arrowstyle": "-", "color": of[0].style["color"], "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
+        given: dict[str, Any] = {"textcoords": "offset points", "va": "center", "arrowprops": line}
+        text = ", ".join(str(number) for number in sorted(curve.number for curve in of))
+        axes.annotate(text, of[0].points[-1], (20, place - end), **given)
 
 
 def points(shown: Sequence[Point], title: str, across: str, up: str) -> str:
@@ -208,7 +247,8 @@ def _drawn(width: float, height: float) -> Iterator[tuple[Figure, StringIO]]:
         yield figure, drawn
         figure.savefig(text, format="svg", metadata={"Date": None})
     dark = f"<style>{dark_style(inline=True)}</style>"
-    drawn.write(text.getvalue().replace("</style>", f"</style>\n  {dark}", 1))
+    svg = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text.getvalue())  # two decimals are enough
+    drawn.write(svg.replace("</style>", f"</style>\n  {dark}", 1))
 
 
 def histograms(panels: Sequence[tuple[str, Sequence[int]]], edges: Sequence[float], across: str, up: str) -> str:

@@ -45,6 +45,8 @@ CUBLAS_ON_A6000 = {
     4096: "128x64",
 }
 """Tiles of the kernel that cuBLAS ran for a square product of each size, as the first worklog reports them."""
+CUBLAS_KERNELS_ON_A6000 = 16
+"""Different kernels that the first worklog found at sizes up to 4096."""
 
 
 class Version(NamedTuple):

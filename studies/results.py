@@ -26,6 +26,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "machine": _in(COURSE, "machine"),
     "occupancy": _in(COURSE, "occupancy"),
     "casts": _in(COURSE, "casts"),
+    "cublas": _in(COURSE, "cublas"),
     "emulated": _in("emulator", "ladder"),
     # ... and of what matmul picks: on the GPU of the ladder, in each precision of float32, and of all cases.
     "picks": _in("h200", "best"),

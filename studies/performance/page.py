@@ -25,6 +25,7 @@ from studies.results import H200, change, every_run, path, paths, runs
 from studies.templates import block, is_stale, redraw, section
 from studies.unseen import heuristics
 from studies.unseen import page as unseen
+from studies.worklog.parts import PARTS
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded
@@ -108,6 +109,7 @@ def write() -> None:
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
         "headline": headline(records, rungs),
+        "course": course_parts(records, rungs),
         "best": picks.every(picked[best]),
         "summary": picks.summary(picked),
         **{f"glance {kind}": picks.glance(picked, kind) for kind in picks.KINDS},
@@ -174,6 +176,20 @@ def headline(records: Sequence[Record], of: Sequence[Run] = ()) -> str:
         raise RecordsError(f"the runs of rungs have no records of {HEADLINE}")
     having = [run for run in of if any(one is record for one in run.records for record in chosen)]
     return block(_TEMPLATE, "headline", records=chosen, runs=having, recorded=recorded, published=published.GH200)
+
+
+def course_parts(records: Sequence[Record], of: Sequence[Run]) -> str:
+    """The first and the fastest rung of each part of the course at 4096, each next to cuBLAS in the same run and
+    arithmetic; arguments as of `headline`."""
+    found = {
+        part: [record for record in records if record.shape == HEADLINE and record.rung in part.rungs] for part in PARTS
+    }
+    rows = [
+        (part, min(rungs, key=lambda one: one.rung), max(rungs, key=lambda one: one.gflops))
+        for part, rungs in found.items()
+        if rungs
+    ]
+    return block(_TEMPLATE, "course", rows=rows, runs=of, shape=HEADLINE)
 
 
 def terminal(records: Sequence[Record]) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from studies import charts
 from studies.charts import Curve, Panel
+from studies.worklog.parts import PARTS, part_of
 from tilewright.tools.bench.records import Record
+from tilewright.tools.report.figures.palette import owner_color
 
 _PUBLISHED_AT = 4096
 """The size that the sources measured at."""
@@ -16,7 +18,7 @@ def float32_ladder(records: Sequence[Record], best: Sequence[Record], published:
     Args:
         records: of the rungs on square problems, of any type.
         best: of what matmul picks on square problems.
-        published: by rung, what others measured at 4096: crosses in the rung's colour.
+        published: by rung, what others measured at 4096: crosses in the colour of the rung's part.
     """
     chosen = [record for record in records if _of_float32(record)]
     picked = Curve("what matmul picks", _points(best), charts.PICK)
@@ -32,8 +34,9 @@ def tensor_core_ladder(records: Sequence[Record]) -> str:
 
 def _panels(curves: Sequence[Curve], heading: str) -> str:
     shown = [curve for curve in curves if curve.points]
-    panels = [Panel(heading, shown), Panel(f"{heading}, linear", shown, linear=True)]
-    return charts.curves(panels, "m = n = k", "GFLOP/s")
+    unnumbered = [curve._replace(number=0) for curve in shown]
+    panels = [Panel(f"{heading}, linear", shown, linear=True), Panel(heading, unnumbered)]
+    return charts.curves(panels, "m = n = k", "GFLOP/s", marker="")
 
 
 def _of_float32(record: Record) -> bool:
@@ -41,14 +44,18 @@ def _of_float32(record: Record) -> bool:
 
 
 def _rungs(records: Sequence[Record], published: Mapping[int, float]) -> list[Curve]:
+    """A curve for each rung and arithmetic, in the colour of its part of the course, with the rung's number at its
+    end; dashes tell the arithmetics of one part."""
     curves = []
     kinds = sorted({(record.rung, record.kernel, record.arithmetic) for record in records})
-    for number, (rung, name, kind) in enumerate(kinds):
+    for rung, name, kind in kinds:
         own = [record for record in records if (record.kernel, record.arithmetic) == (name, kind)]
-        style = charts.style(number)
-        curves.append(Curve(f"{rung} {name}{_named(kind)}", _points(own), style))
+        part = part_of(rung)
+        of_part = sorted({other for one, _, other in kinds if one in part.rungs})
+        style = {"color": owner_color(PARTS.index(part)), "linestyle": charts.DASHES[of_part.index(kind)]}
+        curves.append(Curve(f"{part.letter}, {part.title}{_named(kind)}", _points(own), style, rung))
         if rung in published:
-            cross = style | {"marker": "x", "markersize": 8}
+            cross = style | {"linestyle": "", "marker": "x", "markersize": 8}
             curves.append(Curve(f"_{rung}", [(_PUBLISHED_AT, published[rung])], cross))
     return curves
 

@@ -3,7 +3,8 @@
     python -m studies.worklog measure --out FOLDER
 
 Files of the folder: ladder.json, variations.json, casts.json, machine.json. A command that was stopped goes on where it
-stopped, if sources and GPU are still the same.
+stopped, if sources and GPU are still the same. With --cublas it measures nothing but what cuBLAS runs for squares up to
+4096, to cublas.json.
 """
 
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from studies.record import Measurements
-from studies.worklog import casts, varying
+from studies.worklog import casts, cublas_kernels, varying
 from studies.worklog.facts import shape_of
 from studies.worklog.varying import Task
 from tilewright.core.errors import ProblemError, RecordsError, TilewrightError
@@ -115,10 +116,11 @@ def _name(choice: Choice | str) -> str:
 def options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--samples", type=int, default=SAMPLES, help="timed samples of each kernel")
+    parser.add_argument("--cublas", action="store_true", help="name cuBLAS's kernels for squares, and nothing else")
 
 
-def measure(engine: Engine, folder: Path, samples: int) -> bool:
-    """Measure everything; whether all results were right.
+def measure(engine: Engine, folder: Path, samples: int, cublas: bool) -> bool:
+    """Measure everything, or cuBLAS's kernels alone; whether all results were right.
 
     Raises:
         RecordsError: a file of the folder is of other sources or another GPU, or is none of records.
@@ -126,6 +128,10 @@ def measure(engine: Engine, folder: Path, samples: int) -> bool:
     """
     folder.mkdir(parents=True, exist_ok=True)
     library = baseline_library(engine)
+    if cublas:
+        measured = list(cublas_kernels.sweep(engine, library, samples))
+        Measurements(environment=environment(engine), measurements=measured).save(folder / "cublas.json")
+        return True
     right = True
     for name, tasks in (("ladder", ladder_tasks(engine)), ("variations", varying.tasks(engine))):
         file = folder / f"{name}.json"

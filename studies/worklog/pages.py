@@ -16,7 +16,7 @@ from studies.profiles.figures import stalls
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import casts, hopper, listing, machine, pictures, sources, triton_ptx, variations
+from studies.worklog import casts, cublas_kernels, hopper, listing, machine, pictures, sources, triton_ptx, variations
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
@@ -169,7 +169,8 @@ class Worklog:
             "hopper": partial(sources.hopper, facts),
             "fast_cu": partial(sources.fast_cu, facts),
             "fast_cu_here": lambda: speed(published.FAST_CU_ON_H200),
-            "cublas": partial(variations.cublas, varied),
+            "cublas": lambda: cublas_kernels.table(Run.load(path("ladder"))),
+            "cublas_swept": cublas_kernels.swept,
             "rtx3060": partial(sources.next_to_ours, facts, published.RTX3060, "RTX 3060"),
             "op_t": partial(sources.orders_of_factors, facts),
             "notes": partial(variations.notes, varied),

@@ -24,22 +24,22 @@ PARTS = (
 )
 
 
-def part_of(kernel: Kernel) -> Part:
+def part_of(rung: int) -> Part:
     """The part that a rung is in.
 
     Raises:
         LookupError: it is in none.
     """
     for part in PARTS:
-        if kernel.rung in part.rungs:
+        if rung in part.rungs:
             return part
-    raise LookupError(f"rung {kernel.rung}, {kernel.name}, is in no part of the course: add it to PARTS")
+    raise LookupError(f"rung {rung} is in no part of the course: add it to PARTS")
 
 
 def in_parts(rungs: Sequence[Kernel]) -> Iterator[tuple[Part, list[Kernel]]]:
     """Each part with those of these rungs that are in it, in its order."""
     for part in PARTS:
-        found = sorted((one for one in rungs if part_of(one) is part), key=lambda one: part.rungs.index(one.rung))
+        found = sorted((one for one in rungs if part_of(one.rung) is part), key=lambda one: part.rungs.index(one.rung))
         if found:
             yield part, found
 

@@ -1,6 +1,5 @@
 """Tables of the sources' configs on a GPU, from the measurements of `varying.py`."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from studies import published
@@ -12,18 +11,6 @@ from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.report.ratios import quotient
 
 _TEMPLATE = "worklog/variations.md.j2"
-
-
-def cublas(varied: Run) -> str:
-    """A table of the kernels that cuBLAS runs, on an A6000 and here."""
-    ours = {
-        record.m: record.baseline.kernels
-        for record in varied.records
-        if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
-    }
-    theirs = published.CUBLAS_ON_A6000
-    sizes = [(size, theirs.get(size, ""), ours.get(size, ())) for size in sorted({*theirs, *ours})]
-    return block(_TEMPLATE, "cublas", run=varied, sizes=sizes, short=_short)
 
 
 def notes(varied: Run) -> str:
@@ -106,9 +93,3 @@ def _alike(records: Sequence[Record], parameter: str) -> list[list[Record]]:
 def _find(varied: Run, shape: str, choice: Choice) -> Record | None:
     wanted = choice.kernel.name, shape, dict(choice.config)
     return next((one for one in varied.records if (one.kernel, one.shape, one.config) == wanted), None)
-
-
-def _short(name: str) -> str:
-    """The part of a C++ name that distinguishes kernels: what a CUTLASS kernel is made from, else all."""
-    inner = re.search(r"<(\w*gemm\w*)>", name)
-    return inner[1] if inner else name

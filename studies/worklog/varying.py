@@ -13,8 +13,6 @@ from tilewright.runtime.base import Engine
 
 SWEPT_SHAPES = ("8192x8192x4096", "4096x4096x8192")
 """The sizes that the RTX 3060 notes report."""
-SQUARES = ("64", "128", "256", "512", "1024", "2048", "4096", "8192")
-"""Where cuBLAS's kernels are named."""
 SPLIT_SHAPES = ("256x256x256", "512x512x512", "16x4096x4096")
 GROUP_SHAPE = "8192x8192x8192"
 
@@ -74,10 +72,8 @@ def tasks(engine: Engine) -> list[Task]:
 
 
 def _of_configs() -> list[tuple[Problem, list[Choice]]]:
-    coalesced = Choice(find("coalesced"), find("coalesced").config())
     notes = list(dict.fromkeys([*presets("rtx3060").values(), *swept()]))
-    found: list[tuple[Problem, list[Choice]]] = [(Problem.parse(shape), [coalesced]) for shape in SQUARES]
-    found += [(Problem.parse(shape), notes) for shape in SWEPT_SHAPES]
+    found: list[tuple[Problem, list[Choice]]] = [(Problem.parse(shape), notes) for shape in SWEPT_SHAPES]
     by_types: dict[Arithmetic, list[Choice]] = {}
     for choice in presets("fastcuda").values():
         by_types.setdefault(choice.kernel.support.arithmetic(), []).append(choice)

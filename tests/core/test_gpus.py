@@ -43,6 +43,35 @@ def test_peaks_are_the_published_ones(gpu):
     assert gpu.capability in MULTIPROCESSORS
 
 
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_the_l2_cache_is_faster_than_memory(gpu):
+    assert gpu.l2_bytes_per_clock * gpu.clock_mhz / 1e3 > gpu.dram_gbs
+
+
+def tile_bytes(config, size=4096, item=2):
+    """Bytes of the tiles of A and B that blocks without clusters load for a square product."""
+    blocks = (size // config["BM"]) * (size // config["BN"])
+    return blocks * (config["BM"] + config["BN"]) * size * item
+
+
+def test_no_kernel_on_record_reads_more_from_the_l2_cache_than_the_probe():
+    """Rung 20 loads tiles as fast as the probe loads words; products of user kernels on an H100 pass 20 bytes a
+    multiprocessor."""
+    of = "h200/machine.json", "h200/ncu/profiles.json", "h100/ncu/own_products.json"
+    machine, profiles, products = (json.loads((RECORDS / name).read_text()) for name in of)
+    (probe,) = (one for one in machine["bandwidths"] if one["level"] == "L2 cache")
+    roof = gpu_named("H200").l2_bytes_per_clock
+    assert probe["work"] / probe["cycles"] == pytest.approx(roof, rel=0.005)
+    found = {one["way"]: one["facts"] for one in profiles["measurements"] if one["what"]["shape"].startswith("4096x")}
+    clocks = {name: one["counters"]["sm__cycles_elapsed.max"] for name, one in found.items()}
+    read = [32 * one["counters"]["lts__t_sectors_op_read.sum"] / clocks[name] for name, one in found.items()]
+    assert max(read) < roof
+    assert 0.98 * roof < tile_bytes(found["wgmma_tma"]["config"]) / clocks["wgmma_tma"] < roof
+    large = [one for one in products["profiles"] if one["shape"] == "4096x4096x4096"]
+    loaded = [tile_bytes(one["config"]) / one["counters"]["sm__cycles_elapsed.max"] for one in large]
+    assert min(loaded) > 20 * 132 and max(loaded) < gpu_named("H100").l2_bytes_per_clock
+
+
 def test_a_block_can_have_all_of_a_multiprocessors_shared_memory_but_the_systems():
     for capability, limits in COMPUTE_CAPABILITIES.items():
         sm = MULTIPROCESSORS[capability]

@@ -46,6 +46,18 @@ def test_what_begins_with_an_underscore_is_in_no_legend():
     assert "1 rung" in texts(svg) and "_1" not in texts(svg)
 
 
+def test_numbers_at_ends_that_coincide_are_one_text_and_others_do_not_overlap():
+    blue, red = {"color": "#0000ff"}, {"color": "#ff0000"}
+    ends = [(9, 100.0, blue), (10, 100.1, blue), (11, 100.2, red), (12, 101.0, blue), (1, 5.0, blue)]
+    drawn = [Curve("part", [(64, 1.0), (128, end)], style, number) for number, end, style in ends]
+    svg = curves([Panel("", drawn, linear=True)], "", "")
+    found = re.findall(r'text-anchor: start[^>]*y="([\d.]+)"[^>]*>([\d, ]+)</text>', svg)
+    assert [text for _, text in found] == ["1", "9, 10, 12", "11"]
+    heights = [float(y) for y, _ in found]
+    assert all(low - high > 16 for low, high in itertools.pairwise(heights))
+    assert "256" not in texts(svg), "no size to the right of the last one"
+
+
 def test_a_linear_axis_begins_at_zero_and_sizes_are_powers_of_two():
     curve = Curve("a", [(64, 10.0), (256, 130_000.0)])
     linear = texts(curves([Panel("", [curve], linear=True)], "", ""))

@@ -11,6 +11,7 @@ from studies.performance import picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.templates import block, fill
 from tilewright.core.errors import RecordsError
+from tilewright.kernels import LADDER
 from tilewright.tools.bench.records import Baseline, Run, Times
 
 
@@ -38,6 +39,29 @@ def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     lines = performance.headline(records).splitlines()
     assert lines[2] == "| 1 | `rung1` | float32 | BM=64 | 500.0 | 2,469 | 20.3% | 502 |"
     assert lines[-1] == "|  | cuBLAS |  |  |  |  |  | 50,058 |"
+
+
+def test_the_first_page_has_the_first_and_the_fastest_rung_of_each_part(records, make_record):
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    others = [
+        make_record(kernel=f"rung{rung}", rung=rung, gflops=24690.0 / rung, ratio=10.0 / rung, **sizes)
+        for rung in (13, 30)
+    ]
+    run = Run(environment=ENVIRONMENT | {"gpu": {"name": "NVIDIA H200"}}, records=[*records, *others])
+    head, *_, a, b = performance.course_parts(run.records, [run]).splitlines()
+    assert head.startswith("At 4096x4096x4096 on an NVIDIA H200, 2026-11-21, revision abc1234; ")
+    assert a == (
+        "| A, on CUDA cores | 1 `rung1` | float32 | 500.0 / 2,469 = 0.20 | 2 `rung2` | float32 | 6,000 / 2,469 = 2.43 |"
+    )
+    assert b.startswith("| B, on tensor cores | 13 `rung13` | float32 | 1,899 / 2,469 = 0.77 | 13 `rung13` |")
+
+
+def test_the_first_page_counts_the_rungs(request):
+    page = (request.config.rootpath / "README.md").read_text()
+    assert re.findall(r"a course of (\d+)\s|the course: (\d+) kernels", page) == [
+        (f"{len(LADDER)}", ""),
+        ("", f"{len(LADDER)}"),
+    ]
 
 
 def test_configs_are_shown_in_todays_parameters(records, make_record):
@@ -146,18 +170,26 @@ def test_a_rung_that_a_later_run_has_for_comparison_is_that_of_its_own_run(recor
 def labels(svg):
     """Names of the curves of a chart."""
     found = re.findall(r">([^<>]+)</text>", svg)
-    return [text for text in found if re.match(r"\d+ \w|cuBLAS|what matmul", text)]
+    return [text for text in found if re.match(r"[A-D], |cuBLAS|what matmul", text)]
+
+
+def numbers(svg):
+    """Numbers at the right ends of curves, from the lowest end up."""
+    return re.findall(r"text-anchor: start[^>]*>([\d, ]+)</text>", svg)
 
 
 def test_a_plot_has_a_curve_for_each_rung_and_each_arithmetic_of_cublas(records, make_record):
     types = ({"dtype": "float16"}, {"dtype": "bfloat16"}, {"precision": "tf32"}, {"precision": "bf16x6"})
     others = [make_record(kernel="other", rung=14, m=64, n=64, k=64, **one) for one in types]
-    exact = labels(float32_ladder([*records, *others], records[:1], {}))
-    assert set(exact) == {"1 rung1", "2 rung2", "14 other (bf16x6)", "cuBLAS", "what matmul picks"}
-    rounded = ["float16", "bfloat16", "tf32"]
-    assert set(labels(tensor_core_ladder([*records, *others]))) == {
-        *(f"14 other ({kind})" for kind in rounded), *(f"cuBLAS ({kind})" for kind in rounded)
-    }  # fmt: skip
+    exact = float32_ladder([*records, *others], records[:1], {})
+    parts = ["A, on CUDA cores", "B, on tensor cores (bf16x6)"]
+    assert sorted(labels(exact)) == [*parts, "cuBLAS", "what matmul picks"]
+    assert sorted(" ".join(numbers(exact)).split()) == ["1", "14", "2"]
+    rounded = tensor_core_ladder([*records, *others])
+    assert sorted(labels(rounded)) == [
+        f"{what} ({kind})" for what in ("B, on tensor cores", "cuBLAS") for kind in ("bfloat16", "float16", "tf32")
+    ]
+    assert numbers(rounded) == ["14, 14, 14"]
 
 
 def test_both_axes_are_drawn_and_what_others_measured(records):
@@ -174,7 +206,8 @@ def test_a_kernel_of_parts_stands_next_to_cublas_in_float32(records, make_record
     assert lines[4].startswith("| 25 | `parts` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
     picked = make_record(kernel="best", picked="gemm_bf16x6", config={}, precision="bf16x6")
     assert "| `gemm_bf16x6` † | bf16x6 | 1,234 | 2,469 |" in every(picked)
-    assert {"25 parts (bf16x6)", "cuBLAS"} <= set(labels(float32_ladder([*records, parts], [picked], {})))
+    drawn = float32_ladder([*records, parts], [picked], {})
+    assert {"B, on tensor cores (bf16x6)", "cuBLAS"} <= set(labels(drawn)) and "25" in " ".join(numbers(drawn))
 
 
 def test_records_without_the_headline_size_are_refused(records):

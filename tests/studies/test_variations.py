@@ -39,7 +39,7 @@ def test_every_task_can_be_computed():
 
 def test_what_pages_compare_is_measured():
     found = tasks()
-    assert {choice.kernel.name for choice in of(found, "512x512x512")} == {"coalesced", "split_k"}
+    assert {choice.kernel.name for choice in of(found, "512x512x512")} == {"split_k"}
     for shape in SWEPT_SHAPES:
         assert {*swept(), *presets("rtx3060").values()} <= set(of(found, shape))
     assert set(presets("fastcuda").values()) <= set(of(found, "4096x4096x4096"))
@@ -150,15 +150,6 @@ def records(make_record):
 def test_the_committed_runs_are_of_one_gpu_and_revision():
     facts = [run.environment for name in ("ladder", "variations") for run in runs(name)]
     assert len({(one["gpu"]["name"], one["revision"]) for one in facts}) == 1
-
-
-def test_cublas_kernels_are_named_by_size(records):
-    lines = tables.cublas(records).splitlines()
-    [row] = [line for line in lines if line.startswith("| 128 |")]
-    assert "32x32, sliced along k" in row
-    assert lines[0].endswith("| H100: kernels | blocks |")
-    assert "`cutlass_80_simt_sgemm_128x64_8x5_nn_align1`, then `splitKreduce_kernel<32, 16>` | 4x2x1, 4x2x1 |" in row
-    assert any(line.startswith("| 8192 |  |") for line in lines)
 
 
 def test_the_notes_configs_are_next_to_their_shares(records):

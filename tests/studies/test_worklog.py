@@ -465,16 +465,16 @@ FIRST_PAGES = (
 )
 
 
-def test_figures_are_small(request):
-    """But for five that are to be drawn anew."""
-    large = {path.name for path in (request.config.rootpath / "docs").rglob("*.svg") if path.stat().st_size > 60 * 1024}
-    assert large == {
-        "ladder.svg",
-        "ladder_tensor_cores.svg",
-        "14_wmma_f16_coalescing.svg",
-        "19_wgmma_coalescing.svg",
-        "28_promoted_errors.svg",
+def test_figures_are_small_and_can_be_read_at_900_pixels(request):
+    figures = {path.name: path.read_text() for path in (request.config.rootpath / "docs").rglob("*.svg")}
+    assert [name for name, svg in figures.items() if len(svg.encode()) > 60 * 1024] == []
+    sizes = {
+        name: min(map(float, re.findall(r'font-size(?:="|: )([\d.]+)', svg)))
+        * 900
+        / float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
+        for name, svg in figures.items()
     }
+    assert {name: size for name, size in sizes.items() if size < 11} == {}
 
 
 def test_code_on_pages_is_complete(request):

@@ -153,7 +153,9 @@ class Gpu:
     l2_bytes: int
     l2_bytes_per_clock: int
     """Bytes that all multiprocessors together read from the L2 cache in one clock. NVIDIA states the number for V100
-    and A100; elsewhere it is an estimate of 20 bytes a multiprocessor, as microbenchmarks of an H100 measured."""
+    and A100 (47 bytes a multiprocessor). Of an H200's, `tilewright info --measure` read 48 a multiprocessor, and rung
+    20 loads its tiles at that rate; other Hopper GPUs, B200 and B300 are taken to be like it. Elsewhere it is an
+    estimate of 20 a multiprocessor. tests/core/test_gpus.py compares the numbers with the records."""
     names: str
     """A regular expression for what the driver calls it."""
 
@@ -195,16 +197,16 @@ GPUS: tuple[Gpu, ...] = (
     Gpu("L4", (8, 9), 58, 2040, 300, 48 * _MB, 1160, r"L4"),
     Gpu("L40S", (8, 9), 142, 2520, 864, 96 * _MB, 2840, r"L40S"),
     Gpu("RTX 4090", (8, 9), 128, 2520, 1008, 72 * _MB, 2560, r"GeForce RTX 4090"),
-    Gpu("H100 PCIe", (9, 0), 114, 1755, 2000, 50 * _MB, 2280, r"H100 PCIe"),
-    Gpu("H100", (9, 0), 132, 1980, 3350, 50 * _MB, 2640, r"H100( 80GB HBM3| SXM.*)?"),
+    Gpu("H100 PCIe", (9, 0), 114, 1755, 2000, 50 * _MB, 5472, r"H100 PCIe"),
+    Gpu("H100", (9, 0), 132, 1980, 3350, 50 * _MB, 6336, r"H100( 80GB HBM3| SXM.*)?"),
     # L2 as the driver reports it (62914560 bytes): that of the white paper's full GH100, with six stacks of memory.
-    Gpu("H200", (9, 0), 132, 1980, 4800, 60 * _MB, 2640, r"H200( NVL)?"),
+    Gpu("H200", (9, 0), 132, 1980, 4800, 60 * _MB, 6336, r"H200( NVL)?"),
     # L2 of the full GH100: it has six stacks too, the H100 five.
-    Gpu("GH200", (9, 0), 132, 1980, 4000, 60 * _MB, 2640, r"GH200.*"),
-    Gpu("B200", (10, 0), 148, 1965, 8000, 126 * _MB, 2960, r"B200"),
+    Gpu("GH200", (9, 0), 132, 1980, 4000, 60 * _MB, 6336, r"GH200.*"),
+    Gpu("B200", (10, 0), 148, 1965, 8000, 126 * _MB, 7104, r"B200"),
     # Multiprocessors and bandwidth: "Inside NVIDIA Blackwell Ultra". The clock is that of 75 TFLOP/s in FP32 (data
     # sheet of HGX B300, which has eight). The L2 is taken to be the B200's.
-    Gpu("B300", (10, 3), 160, 1831, 8000, 126 * _MB, 3200, r"G?B300.*"),
+    Gpu("B300", (10, 3), 160, 1831, 8000, 126 * _MB, 7680, r"G?B300.*"),
     # NVIDIA RTX Blackwell GPU Architecture, and the product pages; the L2 of the RTX 5060 and 5060 Ti is that of their
     # chip, GB206.
     Gpu("RTX 5060", (12, 0), 30, 2497, 448, 32 * _MB, 600, r"GeForce RTX 5060"),

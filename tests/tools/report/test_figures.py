@@ -206,11 +206,26 @@ def test_a_figure_that_could_not_be_written_is_refused_first(tmp_path, monkeypat
     explained.check(Path("figure.SVG"), Problem(8, 8, 8))
 
 
-def test_crowded_points_are_enlarged_where_nothing_is_hidden():
-    crowd = [Dot(rung, f"rung{rung}", 20.0 + rung, 40000.0 + 100 * rung) for rung in (5, 6, 7)]
-    enlarged = roofline_panel([Dot(1, "naive", 0.06, 498.0), *crowd], H200, 682.7).render("")
-    hidden = roofline_panel([Dot(1, "naive", 100.0, 498.0), *crowd], H200, 682.7).render("")
-    assert (enlarged.count("<circle"), hidden.count("<circle")) == (4 + 3 + 4, 4 + 4)
+def test_crowded_points_are_enlarged_and_those_that_cover_each_other_are_one():
+    near = [Dot(rung, f"rung{rung}", 20.0, 40000.0 + rung) for rung in (5, 6)]
+    apart = [Dot(7, "rung7", 30.0, 30000.0), Dot(8, "rung8", 30.0, 50000.0)]
+    drawn = roofline_panel([Dot(1, "naive", 0.06, 498.0), *near, *apart], H200, 682.7).render("")
+    assert drawn.count("<circle") == 1 + 4 + 3 + 5, "in the plot, enlarged, in the legend"
+    assert "5 rung5: 40,005 GFLOP/s, 20.00 FLOP/byte; 6 rung6: 40,006 GFLOP/s, 20.00 FLOP/byte" in texts(drawn)
+    assert "5, 6" in texts(drawn) and {"30,000", "20", "30"} <= set(texts(drawn))
+    few = roofline_panel([Dot(1, "naive", 0.06, 498.0), *near], H200, 682.7).render("")
+    assert "rectangle" in drawn and "rectangle" not in few
+
+
+def test_of_points_at_one_height_the_levels_of_one_are_drawn():
+    levels = {roofline_figure.SHARED: 1.5, roofline_figure.DRAM: 400.0}
+    points = [Dot(rung, f"rung{rung}", 20.0 + rung, 40000.0 + rung, levels=levels) for rung in (5, 6)]
+    points.append(Dot(1, "naive", 0.06, 498.0, levels=levels))
+    for marked, shown in (("", "5 rung5"), ("rung6", "6 rung6")):
+        titles = texts(roofline_panel(points, H200, 682.7, marked).render(""))
+        assert {text for text in titles if re.fullmatch(r"\d \w+, shared memory.*", text)} == {
+            f"{name}, shared memory: 1.5 FLOP/byte" for name in ("1 naive", shown)
+        }
 
 
 def test_the_roofline_shows_each_point_under_the_roofs():

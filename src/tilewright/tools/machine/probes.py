@@ -141,8 +141,12 @@ def latencies(l2_bytes: int, memory: int, multiprocessors: int) -> list[Probe]:
 
 
 def bandwidths(l2_bytes: int, memory: int, multiprocessors: int) -> list[Probe]:
-    """Probes of all threads; arguments: as of `latencies`. What is read from the L2 cache takes 2/5 of it, so
-    that the copies in both halves of an H100's have room."""
+    """Probes of all threads; arguments: as of `latencies`.
+
+    What is read from the L2 cache takes 2/5 of it, so that the copies in both halves of an H100's have room. Loads
+    from it (`ld.global.cg`) pass the L1 cache by, and a multiprocessor reads a line again only after all others of that
+    memory, 17 MB on an H200, which no L1 cache could keep.
+    """
     grid, block, room = multiprocessors, 1024, 2 * l2_bytes // 5
     while block > 128 and grid * block * 4 * LOAD_BYTES > room:
         block //= 2

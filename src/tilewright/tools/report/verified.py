@@ -53,7 +53,7 @@ def results_table(results: Sequence[Result]) -> FittedTable:
 
 
 def count(results: Sequence[Result]) -> str:
-    """How many results are right, as in '29 of 29 rungs are right'."""
+    """How many results are right, as in '30 of 30 rungs are right'."""
     one_problem = len({(one.shape, one.layout) for one in results}) == 1
     what = "result" if not one_problem else "rung" if all(one.rung for one in results) else "kernel"
     right = sum(one.verified for one in results)

@@ -129,5 +129,5 @@ def _draw_piece(drawing: Drawing, array: str, piece: LanePiece, left: float, y: 
     if piece.row >= 0:
         title += f", where {array}[{piece.row}, {piece.col}] lies"
     drawing.rect(x + 0.6, y + 0.6, width - 1.2, _CELL_HEIGHT - 1.2, color, title=title)
-    size = 8.0 if len(label) < 3 or piece.words > 1 else 6.5
+    size = 8.0 if len(label) < 3 or piece.words > 1 else 7.0
     drawing.text(x + width / 2, y + 10.3, label, size, fill=ink_on(color), anchor="middle")

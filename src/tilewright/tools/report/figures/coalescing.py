@@ -11,6 +11,7 @@ from tilewright.tools.report.figures.svg import INK, PALE, SOFT, Drawing
 _CELL, _CELL_HEIGHT = 15.0, 13.0
 _GAP = 7.0
 """Between sectors, and between rows, that are no neighbours."""
+_TICK = 0.8
 _VERBS = {"load": "loads from", "store": "stores to", "copy": "copies from"}
 
 
@@ -116,9 +117,11 @@ def _draw_run(
     color, label, takers = of_lanes(lanes)
     elements = f"{array}[{row}, {col}]" if count == 1 else f"{array}[{row}, {col} to {col + count - 1}]"
     drawing.rect(x + 0.7, y + 0.7, count * cell - 1.4, _CELL_HEIGHT - 1.4, color, title=f"{takers}: {elements}")
-    for inner in range(1, count):
-        drawing.line(x + inner * cell, y + 10, x + inner * cell, y + _CELL_HEIGHT - 1, lighter(color, 0.5), 0.8)
-    size = 8.0
+    if count > 1:  # a dash at the end of each element but the last
+        begin, end = x + cell - _TICK / 2, x + (count - 1) * cell + _TICK / 2
+        dash = f"{_TICK:g} {cell - _TICK:.3f}"
+        drawing.line(begin, y + _CELL_HEIGHT - 2, end, y + _CELL_HEIGHT - 2, lighter(color, 0.5), 2, dash)
+    size = 9.0
     if len(label) * size * 0.6 <= count * cell:
         drawing.text(
             x + count * cell / 2, y + _CELL_HEIGHT - 4, label, size, fill=ink_on(color), anchor="middle"

@@ -175,7 +175,7 @@ def bank_legend(width: float) -> Drawing:
     """Legend of the bank figure, whose rows are wavefronts."""
     several = Drawing()
     several.rect(0, 1, 26, 12, SEVERAL)
-    several.text(13, 10.5, "x4", 8.5, fill=ink_on(SEVERAL), anchor="middle")
+    several.text(13, 10.5, "x4", 9, fill=ink_on(SEVERAL), anchor="middle")
     several.text(31, 11, "4 lanes, same words", _LEGEND_SIZE, fill=SOFT)
     conflict = Drawing()
     conflict.rect(0, 1, 4, 12, ALARM)
@@ -195,7 +195,7 @@ def _lanes() -> Drawing:
     for lane in range(WARP):
         color, x = lane_color(lane), 32 + lane * _LANE_WIDTH
         drawing.rect(x, 0, _LANE_WIDTH, 14, color)
-        drawing.text(x + _LANE_WIDTH / 2, 10.5, f"{lane}", 8.5, fill=ink_on(color), anchor="middle")
+        drawing.text(x + _LANE_WIDTH / 2, 10.5, f"{lane}", 9, fill=ink_on(color), anchor="middle")
     return drawing
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.core.gpus import Gpu
-from tilewright.core.hardware import ceil_div
 from tilewright.kernels.kernel import numbered
 from tilewright.tools.report.figures.palette import ink_on, lane_color
 from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, PAPER, SOFT, Drawing
@@ -18,15 +17,15 @@ _L1_BYTES_PER_CLOCK = 128
 _ROOFS = {"L1": "L1 and shared memory", "L2": "L2", "DRAM": "DRAM"}
 _LEGEND_GAP = 30.0
 _COLUMNS = (190.0, 250.0)
-"""Where the numbers of a column of the legend end, from its left edge."""
-_SECOND = 300.0
-"""Where the second column begins."""
-_INSET = (0.54, 0.50, 0.40, 0.40)
-"""Corner and extent of the enlarged part, as shares of the plot."""
+"""Where the numbers of a column of the legend end, from the left edge."""
+_ENLARGED, _SECOND = (310.0, 270.0), 392.0
+"""Extent of the enlarged part, and where the legend begins next to it."""
 SHARED, L2, DRAM = "shared memory", "L2, measured", "DRAM, measured"
 """Levels of memory, apart from what is asked of global memory."""
 _MARK = 3.4
 """Half of the extent of a level's mark."""
+_LINES_APART = 12.0
+"""Pixels from one line through a point's levels to the next, at least."""
 _CROWDED = 2.5
 """Points at most this many times slower than the fastest are enlarged."""
 
@@ -92,15 +91,14 @@ def roofline_panel(points: Sequence[Dot], gpu: Gpu, least: float, marked: str = 
     scale = LogScale(low_x, high_x, low_y, max(ys), _LEFT, _TOP, _WIDTH, _HEIGHT)
     drawing = Drawing()
     _draw_axes(drawing, scale)
-    for number, (name, gbs) in enumerate(roofs.items()):
+    for name, gbs in roofs.items():
         ridge = peak / gbs
         start = max(scale.low_x, scale.low_y / gbs)
         drawing.line(scale.x(start), scale.y(start * gbs), scale.x(ridge), scale.y(peak), SOFT, 1.3)
         slope = math.degrees(math.atan2(scale.y(start) - scale.y(10 * start), scale.x(10 * start) - scale.x(start)))
         at = ridge / 8
-        aside = 16 if number == 2 else -6  # L2 and DRAM are often alike: one above its roof, one below
         drawing.text(
-            scale.x(at), scale.y(at * gbs) + aside, f"{_ROOFS[name]} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
+            scale.x(at), scale.y(at * gbs) - 6, f"{_ROOFS[name]} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
         )
     flat = peak / roofs["L1"]
     drawing.line(scale.x(flat), scale.y(peak), _LEFT + _WIDTH, scale.y(peak), INK, 1.6)
@@ -112,34 +110,61 @@ def roofline_panel(points: Sequence[Dot], gpu: Gpu, least: float, marked: str = 
         drawing.line(_LEFT, scale.y(baseline), _LEFT + _WIDTH, scale.y(baseline), INK, 1.2, "6 4")
         drawing.text(_LEFT + 6, scale.y(baseline) - 5, f"cuBLAS {baseline:,.0f}", 10.5, bold=True)
     last = max((point.rung for point in points), default=1)
-    _draw_levels(drawing, points, scale, last)
-    _draw_points(drawing, points, scale, marked, last)
     crowd = [point for point in points if point.gflops * _CROWDED >= max(one.gflops for one in points)]
-    if len(crowd) > 2 and not any(_in_inset(scale, point) for point in points):
-        _draw_inset(drawing, crowd, scale, marked, last)
-    _draw_legend(drawing, points, marked, last)
+    crowd = crowd if len(crowd) > 2 else []
+    _draw_levels(drawing, points, scale, marked, last)
+    _draw_points(drawing, [point for point in points if point not in crowd], scale, marked, last)
+    for point in crowd:
+        color = ALARM if point.name == marked else _color(point, last)
+        drawing.circle(scale.x(point.intensity), scale.y(point.gflops), 3, color)
+    if crowd:
+        _draw_enlarged(drawing, crowd, scale, marked, last)
+    _draw_legend(drawing, points, marked, last, _SECOND if crowd else 0.0)
     return drawing
 
 
 def _draw_points(drawing: Drawing, points: Sequence[Dot], scale: LogScale, marked: str, last: int) -> None:
-    for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
-        color = _color(point, last)
-        x, y = scale.x(point.intensity), scale.y(point.gflops)
-        speed = f"{point.gflops:,.0f} GFLOP/s, {point.intensity:.2f} FLOP/byte {point.note}"
-        title = f"{numbered(point.rung, point.name)}: {speed}"
-        if point.name == marked:
+    """A circle for each point; one for points that would cover each other, with all their numbers next to it."""
+    groups: list[list[Dot]] = []
+    for point in sorted(points, key=lambda one: (one.name != marked, one.rung)):
+        near = (of for of in groups if _apart(scale, of[0], point) < 1.5 * _RADIUS)
+        if of := next(near, None):
+            of.append(point)
+        else:
+            groups.append([point])
+    for of in reversed(groups):
+        color, x, y = _color(of[0], last), scale.x(of[0].intensity), scale.y(of[0].gflops)
+        speeds = (f"{one.gflops:,.0f} GFLOP/s, {one.intensity:.2f} FLOP/byte {one.note}" for one in of)
+        titles = (f"{numbered(one.rung, one.name)}: {text}".strip() for one, text in zip(of, speeds, strict=True))
+        if of[0].name == marked:
             drawing.circle(x, y, _RADIUS + 2.5, ALARM)
-        drawing.circle(x, y, _RADIUS, color, title.strip())
-        drawing.text(x, y + 2.8, str(point.rung or ""), 8, fill=ink_on(color), anchor="middle", bold=True)
+        drawing.circle(x, y, _RADIUS, color, "; ".join(titles))
+        if len(of) > 1:
+            numbers = ", ".join(str(rung) for rung in sorted(one.rung for one in of))
+            drawing.text(x + _RADIUS + 4, y + 4, numbers, 11, bold=True)
+        else:
+            drawing.text(x, y + 3.4, str(of[0].rung or ""), 9.5, fill=ink_on(color), anchor="middle", bold=True)
 
 
-def _draw_levels(drawing: Drawing, points: Sequence[Dot], scale: LogScale, last: int) -> None:
-    """Marks of the levels of memory, on a line through their point."""
-    for point in points:
+def _apart(scale: LogScale, one: Dot, other: Dot) -> float:
+    """Pixels between two points."""
+    return math.hypot(
+        scale.x(one.intensity) - scale.x(other.intensity), scale.y(one.gflops) - scale.y(other.gflops)
+    )  # fmt: skip
+
+
+def _draw_levels(drawing: Drawing, points: Sequence[Dot], scale: LogScale, marked: str, last: int) -> None:
+    """Marks of the levels of memory, on a line through their point that ends in the rung's number; of points at one
+    height, those of the marked one or of the first."""
+    drawn: list[float] = []
+    for point in sorted(points, key=lambda one: (one.name != marked, one.rung or math.inf)):
         color, y = _color(point, last), scale.y(point.gflops)
+        if not point.levels or any(abs(y - other) < _LINES_APART for other in drawn):
+            continue
+        drawn.append(y)
         places = [scale.x(one) for one in (point.intensity, *point.levels.values())]
-        if len(places) > 1:
-            drawing.line(min(places), y, max(places), y, color, 0.8)
+        drawing.line(min(places), y, max(places), y, color, 0.8)
+        drawing.text(max(places) + 8, y + 3.5, str(point.rung or point.name), 10.5, bold=True)
         for level, intensity in point.levels.items():
             title = f"{numbered(point.rung, point.name)}, {level}: {intensity:.3g} FLOP/byte"
             _draw_mark(drawing, level, scale.x(intensity), y, color, title)
@@ -161,54 +186,48 @@ def _color(point: Dot, last: int) -> str:
     return lane_color(point.rung - 1, last) if point.rung else SOFT
 
 
-def _in_inset(scale: LogScale, point: Dot) -> bool:
-    """Whether the enlarged part would hide a point."""
-    x = (scale.x(point.intensity) - _LEFT) / _WIDTH - _INSET[0]
-    y = (scale.y(point.gflops) - _TOP) / _HEIGHT - _INSET[1]
-    return -0.05 < x < _INSET[2] + 0.05 and -0.05 < y < _INSET[3] + 0.05
-
-
-def _draw_inset(drawing: Drawing, crowd: Sequence[Dot], scale: LogScale, marked: str, last: int) -> None:
-    """The fastest points again, enlarged."""
-    left, top = _LEFT + _INSET[0] * _WIDTH, _TOP + _INSET[1] * _HEIGHT
-    width, height = _INSET[2] * _WIDTH, _INSET[3] * _HEIGHT
+def _draw_enlarged(drawing: Drawing, crowd: Sequence[Dot], scale: LogScale, marked: str, last: int) -> None:
+    """The fastest points again, enlarged, below the plot."""
+    left, top = _LEFT, _TOP + _HEIGHT + _LEGEND_GAP + 62
     xs, ys = [point.intensity for point in crowd], [point.gflops for point in crowd]
-    low_x, high_x, low_y, high_y = min(xs) / 1.2, max(xs) * 1.2, min(ys) / 1.1, max(ys) * 1.1
-    inset = LogScale(low_x, high_x, low_y, high_y, left, top, width, height)
-    x, y = scale.x(low_x), scale.y(high_y)
-    drawing.rect(x, y, scale.x(high_x) - x, scale.y(low_y) - y, stroke=SOFT, stroke_width=0.7)
-    drawing.line(x, scale.y(low_y), left, top, SOFT, 0.7, "3 3")
-    drawing.line(scale.x(high_x), scale.y(low_y), left + width, top, SOFT, 0.7, "3 3")
-    drawing.rect(left, top, width, height, PAPER, stroke=SOFT, stroke_width=0.7)
-    _draw_points(drawing, crowd, inset, marked, last)
+    ends = min(xs) / 1.2, max(xs) * 1.2, min(ys) / 1.1, max(ys) * 1.1
+    inside = LogScale(*ends, left, top, *_ENLARGED)
+    x, y, right = scale.x(ends[0]), scale.y(ends[3]), scale.x(ends[1])
+    drawing.rect(x, y, right - x, scale.y(ends[2]) - y, stroke=SOFT, stroke_width=0.7)
+    drawing.text(left, top - 6, "The fastest, in the rectangle, enlarged", 11, fill=SOFT)
+    drawing.rect(left, top, *_ENLARGED, stroke=SOFT, stroke_width=0.7)
+    for value in (step * ten for ten in decades(ends[0] / 10, ends[1]) for step in (1, 2, 3, 5)):
+        if ends[0] < value < ends[1]:
+            drawing.text(inside.x(value), top + _ENLARGED[1] + 15, f"{value:g}", 10, fill=SOFT, anchor="middle")
+    for value in (step * ten for ten in decades(ends[2] / 10, ends[3]) for step in range(1, 10)):
+        if ends[2] < value < ends[3]:
+            drawing.text(left - 6, inside.y(value) + 4, f"{value:,.0f}", 10, fill=SOFT, anchor="end")
+    _draw_points(drawing, crowd, inside, marked, last)
 
 
-def _draw_legend(drawing: Drawing, points: Sequence[Dot], marked: str, last: int) -> None:
-    """Below the plot, in two columns: the points, then the marks of levels."""
-    top = _TOP + _HEIGHT + _LEGEND_GAP + 42
-    half = ceil_div(len(points), 2)
+def _draw_legend(drawing: Drawing, points: Sequence[Dot], marked: str, last: int, left: float) -> None:
+    """Below the plot, from `left` on: the marks of levels, and the points."""
+    levels = dict.fromkeys(level for point in points for level in point.levels)
+    x, y = _LEFT + 6, _TOP + _HEIGHT + _LEGEND_GAP + 24
+    if levels:
+        drawing.circle(x, y, 4.5, SOFT)
+        drawing.text(x + 12, y + 4, "asked of global memory", 10.5, fill=SOFT)
+    for level in levels:
+        x += 165 if level == next(iter(levels)) else 130
+        _draw_mark(drawing, level, x, y, SOFT)
+        drawing.text(x + 12, y + 4, level, 10.5, fill=SOFT)
+    left, top = left + 14, y + 50
+    for end, head in zip(_COLUMNS, ("FLOP/byte", "GFLOP/s"), strict=True):
+        drawing.text(left + end, top - 16, head, 9.5, fill=SOFT, anchor="end")
     for line, point in enumerate(sorted(points, key=lambda one: one.rung)):
-        left, y = 14 + _SECOND * (line // half), top + line % half * 18
-        if line % half == 0:
-            for end, head in zip(_COLUMNS, ("FLOP/byte", "GFLOP/s"), strict=True):
-                drawing.text(left + end, top - 17, head, 9.5, fill=SOFT, anchor="end")
-        bold = point.name == marked
+        y, bold = top + line * 17, point.name == marked
         drawing.circle(left, y, 6, _color(point, last))
         name = numbered(point.rung, point.name) + (f", {point.note}" if point.note else "")
         drawing.text(left + 12, y + 4, name, 11, bold=bold)
         numbers = (f"{point.intensity:.3g}", f"{point.gflops:,.0f}")
         for end, number in zip(_COLUMNS, numbers, strict=True):
             drawing.text(left + end, y + 4, number, 10.5, anchor="end", bold=bold)
-    levels = dict.fromkeys(level for point in points for level in point.levels)
-    x, y = 14.0, top + half * 18 + 6
-    if levels:
-        drawing.circle(x, y, 4.5, SOFT)
-        drawing.text(x + 12, y + 4, "asked of global memory", 10.5, fill=SOFT)
-    for level in levels:
-        x += 150
-        _draw_mark(drawing, level, x, y, SOFT)
-        drawing.text(x + 12, y + 4, level, 10.5, fill=SOFT)
-    drawing.width = max(drawing.width, 14 + _SECOND + _COLUMNS[-1])
+    drawing.width = max(drawing.width, left + _COLUMNS[-1])
 
 
 def _draw_axes(drawing: Drawing, scale: LogScale) -> None:

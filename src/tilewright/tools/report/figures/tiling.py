@@ -10,13 +10,15 @@ from tilewright.core.hardware import WARP
 from tilewright.tools.report.figures.palette import ink_on, lane_color, lighter, owner_color
 from tilewright.tools.report.figures.svg import INK, PALE, PAPER, SOFT, Drawing
 
-_SIDE = 268.0
+_SIDE = 252.0
 _LARGEST_CELL, _THINNEST = 24.0, 16.0
-_SMALLEST = 5.5
-"""Font in which numbers are still written."""
-_MOST_PATCHES, _CORNER = 300, 24
+_SMALLEST, _LABELLED = 11.0, 14.0
+"""Font in which numbers are still written, and height of a patch that has room for it."""
+_SPARSE = 4
+"""Where numbers do not fit next to each other, those are written that this divides."""
+_MOST_PATCHES, _CORNER = 300, 16
 """Where a warp's elements make more rectangles than that, at most this many rows and columns of them are drawn."""
-_GAP = 56.0
+_GAP = 40.0
 _TOP = 44.0
 
 Owners = NDArray[np.int64]
@@ -124,7 +126,8 @@ def _level(
     part = owners[bounds]
     rows, cols = part.shape
     size = min(_SIDE / cols, _SIDE / rows, _LARGEST_CELL)
-    cell_x, cell_y = (max(size, _THINNEST / number) for number in (cols, rows))
+    lowest = min(patch.rows for patch in patches(part))
+    cell_x, cell_y = max(size, _THINNEST / cols), max(size, _THINNEST / rows, min(_LABELLED / lowest, _SIDE / rows))
     first = (bounds[0].start, bounds[1].start)
     drawing = Drawing()
     drawing.text(0, 13, title, 13, bold=True)
@@ -132,13 +135,14 @@ def _level(
     if whole not in (None, bounds):
         height, width = (one.stop - one.start for one in whole)
         size_of = f"the corner of {rows} x {cols}, of {height} x {width} elements"
-    drawing.text(0, 30, size_of, 11.5, fill=SOFT)
+    drawing.text(0, 30, size_of, 12, fill=SOFT)
     drawing.rect(0, _TOP, cols * cell_x, rows * cell_y, PALE)
     found = [
         (patch, (patch.col * cell_x, _TOP + patch.row * cell_y, patch.cols * cell_x, patch.rows * cell_y))
         for patch in patches(part)
     ]
     longest = max((f"{patch.owner}" for patch, _ in found), key=len)
+    fills = []
     for patch, (x, y, width, height) in found:
         color = color_of(patch.owner) if color_of else owner_color(patch.owner)
         if color_of is None and patch.owner != marked:
@@ -150,13 +154,16 @@ def _level(
         drawing.rect(
             x, y, width, height, color, stroke=edge, stroke_width=0.8, title=f"{patch.owner}: C[{rows_of}, {cols_of}]"
         )
-        font = min(13.0, height * 0.85, width / (len(longest) * 0.62))  # the largest in which labels fit
-        if font >= _SMALLEST:
-            middle = y + height / 2 + font * 0.36
-            drawing.text(x + width / 2, middle, f"{patch.owner}", font, fill=ink_on(color), anchor="middle")
-    for patch, (x, y, width, height) in found:
+        fills.append(color)
+    for (patch, (x, y, width, height)), color in zip(found, fills, strict=True):
         if patch.owner == marked:
             drawing.rect(x, y, width, height, stroke=INK, stroke_width=min(1.8, width / 4, height / 4))
+        of_label = width / (len(longest) * 0.7)
+        every = 1 if of_label >= _SMALLEST else _SPARSE
+        font = min(13.0, height * 0.85, every * of_label)  # the largest in which labels fit
+        if font >= _SMALLEST and patch.owner % every == 0:
+            middle = y + height / 2 + font * 0.36
+            drawing.text(x + width / 2, middle, f"{patch.owner}", font, fill=ink_on(color), anchor="middle")
     return _Panel(drawing, first, (cell_x, cell_y), rows * cell_y)
 
 
