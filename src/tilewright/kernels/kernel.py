@@ -471,9 +471,14 @@ class Kernel:
         aligned = self.support.vectorized and all_aligned(problem, addresses)
         if aligned and self.stored_box and self.stored_box(config, result_bytes):
             aligned = problem.n * result_bytes % VECTOR_BYTES == 0  # or stores would write past the ends of rows
-        edges = not (divided or self.is_user_kernel)
+        edges = self.has_variants and not divided
         factors, result, of_b = arithmetic.factors, arithmetic.result, arithmetic.of_b
         return Variant(edges, aligned, factors, result, problem.layout, problem.epilogue, of_b)
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether the source is compiled for facts about the operands, which `variant` gives."""
+        return True
 
     @cached_property
     def maps_round(self) -> bool:

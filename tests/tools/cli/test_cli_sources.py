@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.core.errors import LaunchError
+from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.source.products import START
 from tilewright.tools.cli import main
@@ -22,6 +22,8 @@ def run(tmp_path, monkeypatch):
 
     def command(*arguments, status=0):
         result = CliRunner().invoke(main.app, [*map(str, arguments)], env={"COLUMNS": "300"})
+        if isinstance(result.exception, ConfigError):
+            raise result.exception
         assert result.exit_code == status, (result.output, result.exception)
         return " ".join(result.output.split())
 
@@ -45,6 +47,38 @@ def test_new_copies_a_rung_that_passes(run, tmp_path, rung):
     run("new", "mine", "--from", rung)
     assert (tmp_path / "mine.cu").read_text().endswith(resolve(rung)[0].source.read_text())
     assert "nothing found" in run("check", "mine.cu", "--shape", "67x45x83", "--shape", "64x64x96")
+
+
+@pytest.mark.parametrize("rung", ["naive", "vectorized"])
+def test_a_copy_has_the_numbers_of_its_rung(run, rung):
+    """Also where tiles do not divide the product, and its rows are not aligned."""
+    run("new", "mine", "--from", rung)
+    for shape in ("256", "250x131x77"):
+        said = [run("explain", name, "--shape", shape, "--gpu", "H100") for name in (rung, "mine.cu")]
+        registers, times = ([re.findall(found, one) for one in said] for found in (r"\d+ registers", r"[\d.]+ [um]s\b"))
+        assert registers[0] == registers[1]
+        assert times[0][:3] == times[1][:3] != []
+
+
+def test_a_copy_may_have_another_config(run, tmp_path):
+    run("new", "mine", "--from", "thread_tiled_1d", "--config", "TM=1,TN=4,BK=16")
+    assert "#define BK 16" in (tmp_path / "mine.cu").read_text()
+    assert "nothing found" in run("check", "mine.cu", "--shape", "67x45x83")
+    with pytest.raises(ConfigError, match="BK"):
+        run("check", "mine.cu", "--config", "BK=8")
+    with pytest.raises(ConfigError, match="--config is for a copy of a rung"):
+        run("new", "other", "--config", "BK=8")
+    assert not (tmp_path / "other.cu").exists()
+
+
+def test_a_source_says_which_macros_its_operands_decide(run, tmp_path):
+    guarded = START.read_text().replace("TILE=16:8,16,32", "TILE=16 edges=UNEVEN", 1)
+    (tmp_path / "guarded.cu").write_text(guarded.replace("if (", "if (UNEVEN || ", 1))
+    assert "nothing found" in run("check", "guarded.cu", "--shape", "64")
+    assert "out of bounds" in run("check", "guarded.cu", "--shape", "61", status=1)
+    (tmp_path / "guarded.cu").write_text(guarded.replace("edges=UNEVEN", "edges=1+1"))
+    with pytest.raises(ConfigError, match=r"edges must be a macro's name, as in edges=EDGES, got 1\+1"):
+        run("check", "guarded.cu")
 
 
 def test_new_copies_no_rung_with_tensor_maps(run, tmp_path):

@@ -172,6 +172,8 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         stored_box=(lambda config, item_bytes: box("D", config)) if "D_map" in boxes else None,
         cluster=lambda config: cluster(values(config)),
         extents=extents,
+        edges=_macro(file, words, "edges"),
+        aligned=_macro(file, words, "aligned"),
         rounding_maps=any(maps[roles[role].name].dtype == _ROUNDED for role in boxes.keys() & _FACTOR_MAPS),
         cost=_cost(code, bool(boxes.keys() & _FACTOR_MAPS), stages),
         constants=lambda config: constants,
@@ -180,6 +182,14 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         origin=origin,
         swap_ab=swap_ab,
     )
+
+
+def _macro(file: Path, words: Mapping[str, str], word: str) -> str:
+    """The macro that a word names; '' where it is not said."""
+    name = words.get(word, "")
+    if name and not name.isidentifier():
+        raise ConfigError(f"{file.name}: {word} must be a macro's name, as in {word}={word.upper()}, got {name}")
+    return name
 
 
 def _precision(file: Path, said: str, code: str, factors: str) -> str | None:
@@ -240,7 +250,7 @@ def _support(launch: SourceLaunch, layout: str, swap_ab: bool) -> Support:
         results=(kinds[2],),
         layouts=(layout,),
         gaps=gaps,
-        vectorized="D" in of_maps,
+        vectorized="D" in of_maps or "aligned" in launch.words,
         aligned=bool(of_maps),
         aligned_result="D" in of_maps,
         panels=(panel_a, panel_b, panel_d),

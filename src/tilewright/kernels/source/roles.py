@@ -24,7 +24,7 @@ from tilewright.core.errors import ConfigError, nearest
 from tilewright.kernels.source.map_words import TYPE, MapWord, maps_behind
 from tilewright.kernels.source.signature import IN_C, Argument, Signature
 
-PRODUCT_WORDS = ("args", "layout", "C", "tile", "precision")
+PRODUCT_WORDS = ("args", "layout", "C", "tile", "precision", "edges", "aligned")
 
 _ROLES = {
     "A": "A_data", "B": "B_data", "C": "D_data", "M": "M", "N": "N", "K": "K",

@@ -38,10 +38,19 @@ class SourceKernel(Kernel):
     """Names of the parameters of the source's template, whose arguments `entry_point` has; they are no macros."""
     unknown_tile: Callable[[Config], ConfigError | None] = lambda config: None
     """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
+    edges: str = ""
+    """Macro of the source that is 1 where tiles do not divide the product, and else 0; '' where it has none."""
+    aligned: str = ""
+    """Macro that is 1 where every row of A, B and C starts at a multiple of 16 bytes."""
     rounding_maps: bool = False
     """Whether its tensor maps round float32 factors to TF32."""
 
     is_user_kernel: ClassVar[bool] = True
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether the source has macros for facts about the operands."""
+        return bool(self.edges or self.aligned)
 
     @cached_property
     def maps_round(self) -> bool:
@@ -62,6 +71,7 @@ class SourceKernel(Kernel):
         return launch._replace(grid=self.extents(problem, config))
 
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
-        """The macros that the source is compiled with: its parameters, and what it was given."""
+        """The macros that the source is compiled with: its parameters, what it was given, and facts of the operands."""
         macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
-        return {name: value for name, value in macros.items() if name not in self.template}
+        macros |= {self.edges: int(variant.edges), self.aligned: int(variant.aligned)}
+        return {name: value for name, value in macros.items() if name and name not in self.template}

@@ -115,7 +115,7 @@ def run_jobs(
 
 def _by_form(kernel: Kernel, cases: Sequence[CheckCase]) -> list[list[int]]:
     """Numbers of cases, those together that run the same code, which is compiled once; of a source file all."""
-    if kernel.is_user_kernel:
+    if not kernel.has_variants:
         return [list(range(len(cases)))]
     groups: dict[Any, list[int]] = {}
     for number, case in enumerate(cases):

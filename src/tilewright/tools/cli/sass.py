@@ -144,7 +144,7 @@ def _check_arch(arch: str, known: Sequence[str], kernel: Kernel | None = None) -
 
 
 def _guards(kernel: Kernel, variant: Variant) -> str:
-    if kernel.is_user_kernel:  # it says itself what it guards
+    if not kernel.has_variants:  # it says itself what it guards
         return variant.factors
     edges = "with guards for edges" if variant.edges else "without guards, since tiles divide the matrices"
     rows = "rows are aligned" if variant.aligned else "rows need not be aligned"
