@@ -63,7 +63,9 @@ def find(name: str) -> Kernel:
         return _example(name)
     if name == BEST:
         raise KernelNotFoundError(f"{name!r} is no kernel: bench and explain alone take it, for what matmul runs")
-    raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, (*_BY_NAME, *examples()))}")
+    file = f"{name}{SUFFIX}"
+    meant = f"; did you mean the file {file}?" if Path(file).is_file() else nearest(name, (*_BY_NAME, *examples()))
+    raise KernelNotFoundError(f"no kernel is called {name!r}{meant}")
 
 
 def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:

@@ -287,3 +287,8 @@ def test_a_template_has_machine_code_too(run, tmp_path):
     (tmp_path / "typed.cu").write_text(f"{head} entry=start<TILE,float>\n{rest}")
     assert "typed.cu:start TILE=8 for sm_90a" in run("sass", "typed.cu", "--config", "TILE=8")
     assert "nothing found" in run("check", "typed.cu", "--shape", "40x30x20")
+
+
+def test_a_file_named_without_its_ending_is_pointed_out(run):
+    result = CliRunner().invoke(main.app, ["check", "start"])
+    assert str(result.exception) == "no kernel is called 'start'; did you mean the file start.cu?"
