@@ -11,7 +11,7 @@ from tilewright.runtime import nvrtc
 
 OWN = (nvrtc.BEFORE, "integer_types.h")
 """No headers of that library."""
-HEADERS = sorted(path.name for path in nvrtc._STANDARD.iterdir() if path.name not in OWN)
+HEADERS = sorted(path.name for path in nvrtc.STANDARD.iterdir() if path.name not in OWN)
 
 LIMITS = [
     f"FLT_MAX == {float(np.finfo(np.float32).max).hex()}f && FLT_MAX == std::numeric_limits<float>::max()",

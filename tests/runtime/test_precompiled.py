@@ -1,5 +1,6 @@
 """Machine code from an installed wheel: what is taken from it, and what is compiled all the same."""
 
+import importlib
 import sys
 import zipfile
 from dataclasses import replace
@@ -14,7 +15,6 @@ from tilewright.runtime.relayouts import jobs
 from tilewright.tools.tune import warming, wheel
 
 ARCH = "sm_89"
-"""No other test asks for wheels of this architecture, nor of those below."""
 CAPABILITIES = {"sm_89": (8, 9), "sm_86": (8, 6), "sm_87": (8, 7)}
 KERNEL = find("coalesced")
 
@@ -36,6 +36,7 @@ def installed_for(arch, site):
     assert wheel.write(path, [job(), job(edges=True)], CAPABILITIES[arch]) == path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         archive.extractall(site)
+    importlib.invalidate_caches()
     return site / f"tilewright_{arch}"
 
 

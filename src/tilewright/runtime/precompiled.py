@@ -72,7 +72,6 @@ def _packed(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Pack
     return index.get(key(kernel, config, variant, arch)) if index else None
 
 
-@lru_cache
 def _folder(arch: str) -> Path | None:
     """Where the package with an architecture's code lies; None where none is installed."""
     found = find_spec(package_of(arch))
