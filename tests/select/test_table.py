@@ -53,8 +53,8 @@ def test_a_table_is_read_back_as_it_was_written(tmp_path):
     assert read.entries == entries
     (fitted,), correction = read.fitted("float32")
     assert fitted == model
-    for there, here in zip(correction, trees, strict=True):
-        np.testing.assert_allclose(there, here)
+    for name in ("features", "thresholds", "leaves"):
+        np.testing.assert_allclose(getattr(correction, name), getattr(trees, name))
 
 
 def test_the_best_config_of_a_kernel_is_kept_and_newer_entries_replace_those_of_the_same():

@@ -181,8 +181,10 @@ class Table:
         """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
         sizes = problem.m, problem.n, problem.k, problem.batch
+        if sizes not in self._rows:
+            return
         for case in same_speed_cases(timed_case(problem)):
-            if rows := self._rows.get(case, {}).get(sizes):
+            if rows := self._rows[sizes].get(case):
                 dense = problem_of(*sizes[:3], case, problem.batch)
                 if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
                     for text, row in rows:
@@ -190,20 +192,20 @@ class Table:
                 return
 
     @cached_property
-    def _rows(self) -> dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]]:
-        """By case without epilogue and sizes, a problem's rows, and the cases that they are of."""
-        found: dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]] = {}
+    def _rows(self) -> dict[tuple[int, ...], dict[str, list[tuple[str, list[Any]]]]]:
+        """By sizes and case without epilogue, a problem's rows, and the cases that they are of."""
+        found: dict[tuple[int, ...], dict[str, list[tuple[str, list[Any]]]]] = {}
         for case, rows in self.cases.items():
-            by_sizes = found.setdefault(same_speed_cases(case)[0], {})
             for row in rows:
-                by_sizes.setdefault(tuple(row[:_SIZES]), []).append((case, row))
+                by_case = found.setdefault(tuple(row[:_SIZES]), {})
+                by_case.setdefault(same_speed_cases(case)[0], []).append((case, row))
         return found
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
         for one in same_speed_cases(case):
-            for rows in self._rows.get(one, {}).values():
-                for text, row in rows:
+            for by_case in self._rows.values():
+                for text, row in by_case.get(one, ()):
                     yield from self._entries_of(text, row)
 
     @cached_property
@@ -281,9 +283,8 @@ def _choice(kernel: str, config: Mapping[str, int]) -> tuple[str, tuple[str, ...
 
 def _trees(correction: Correction) -> list[list[Any]]:
     leaves = np.round(correction.leaves * _LEAVES).astype(int)
-    return [
-        list(one) for one in zip(*map(np.ndarray.tolist, (*(one.T for one in correction[:2]), leaves)), strict=True)
-    ]
+    parts = correction.features.T, correction.thresholds.T, leaves
+    return [list(tree) for tree in zip(*(part.tolist() for part in parts), strict=True)]
 
 
 def _rounded(value: float | None) -> float | None:
