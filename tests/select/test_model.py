@@ -97,7 +97,7 @@ def test_so_do_models_fitted_to_a_half_of_it_on_the_other_half(surveys, dtype, m
 def test_all_configs_of_portfolios_have_models_of_the_table_that_ships():
     table = next(one for one in store.shipped() if one.gpu == DEVICE)
     for dtype in table.models:
-        models = table.fitted(dtype).configs
+        models = table.fitted[dtype].configs
         assert {one.kernel.name for one in models} >= {
             "float32": {"split_k", "gemm_bf16x6"},
             "bfloat16": {"gemm_sm90"},

@@ -243,6 +243,9 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     That is itself, if it was fitted. Else kernels that multiply where it does, on tensor cores or not, come first, then
     those of its cost family, then those that split factors as it does, and then those whose tile is nearest.
     """
+    nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
+    if nearest and measured_on == gpu:
+        return nearest.model
     own = _likeness(kernel, config)
 
     def differs(one: Fitted) -> tuple[bool, bool, bool, bool, float]:
@@ -253,7 +256,6 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
         first = of is not kernel, own.tensor_cores != other.tensor_cores, type(of.cost) is not type(kernel.cost)
         return *first, (of.split is None) != (kernel.split is None), apart
 
-    nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
     nearest = nearest or min(fitted, key=differs)
     other = _likeness(nearest.kernel, nearest.config)
     slower = own.products / other.products * _rate(nearest.kernel, measured_on) / _rate(kernel, gpu)
