@@ -97,7 +97,7 @@ class ProblemSizes(NamedTuple):
         return self.a_unaligned, self.b_unaligned, self.d_unaligned
 
     def numbers(self, gpu: Gpu) -> Floats:
-        """What `Grids.counts` has of a problem, as a column: terms, features, and what tiles cover of D and of k."""
+        """Numbers of a problem for `Grids.counts`, a column: of terms, of features, and sizes to be covered."""
         m, n, k, batch, a, b, d, _, *flags = map(float, self)
         a, b, d = a / _MEGA, b / _MEGA, d / _MEGA
         past_l2 = max(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0.0)
@@ -106,7 +106,7 @@ class ProblemSizes(NamedTuple):
 
     @property
     def factors(self) -> list[float]:
-        """What each of `TERMS` is multiplied by: orders, alignment and the size of an element."""
+        """Multipliers of `TERMS`: orders, alignment and the size of an element."""
         item, a_column, b_column, a_unaligned, b_unaligned, d_unaligned = map(float, self[7:])
         unaligned = a_unaligned, b_unaligned, d_unaligned
         orders = 1 - a_column, a_column, 1 - b_column, b_column
@@ -355,7 +355,7 @@ class Models:
         return found
 
     def _weights(self, sizes: ProblemSizes) -> Floats:
-        """What counts are multiplied by, for problems of these orders and alignment."""
+        """Multipliers of counts, a row each, for problems of these orders and alignment."""
         kind = sizes[7:]
         if kind not in self._by_kind:
             weights = np.zeros((_OF_TERMS.stop, len(self.fitted)))
