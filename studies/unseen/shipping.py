@@ -75,7 +75,7 @@ def main(
 ) -> None:
     """Write the table of a GPU from surveys: models, and the fastest configs of each problem."""
     table = Table.load(out) if out.exists() else Table(gpu, (9, 0))
-    models, entries = {dtype: table.fitted(dtype) for dtype in table.models}, list(table.entries)
+    models, entries = dict(table.fitted), list(table.entries)
     for path in surveys:
         surveyed = of_portfolios(SurveyFile(path).found, table.capability)
         models[surveyed[0].problem.dtype] = fit(surveyed, find_gpu(table.gpu, table.capability))

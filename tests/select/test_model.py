@@ -12,19 +12,20 @@ from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.kernel import Choice
 from tilewright.select.model import (
+    FEATURES,
     TERMS,
     ConfigModel,
     Fitted,
     Grid,
+    Grids,
     Models,
     ProblemSizes,
-    StepCounts,
-    features_of,
     lent,
     terms_of,
 )  # fmt: skip
 from tilewright.select.selector import compared_on
 from tilewright.select.tables import store
+from tilewright.select.trees import DEPTH
 from tilewright.tools.tune.fitting import fit
 from tilewright.tools.tune.survey import Surveyed, SurveyFile
 
@@ -96,7 +97,7 @@ def test_so_do_models_fitted_to_a_half_of_it_on_the_other_half(surveys, dtype, m
 def test_all_configs_of_portfolios_have_models_of_the_table_that_ships():
     table = next(one for one in store.shipped() if one.gpu == DEVICE)
     for dtype in table.models:
-        models = table.fitted(dtype).configs
+        models = table.fitted[dtype].configs
         assert {one.kernel.name for one in models} >= {
             "float32": {"split_k", "gemm_bf16x6"},
             "bfloat16": {"gemm_sm90"},
@@ -118,29 +119,40 @@ def test_portfolios_are_small():
 def test_one_problem_and_many_have_the_same_terms(problem):
     _, (configs, correction) = store.fitted(DEVICE, CAPABILITY, "float32")
     models, sizes = Models(H100, configs), ProblemSizes.of(problem)
-    joined = ProblemSizes.joined([sizes, sizes])
-    grids = [Grid.of(one.kernel, one.config, one.model.together) for one in configs]
-    counts = [StepCounts.of(grid, joined, H100) for grid in grids]
-    pairs = list(zip(grids, counts, strict=True))
-    terms = [terms_of(*pair, joined, H100)[:, 0] for pair in pairs]
-    by_terms = [np.dot(one.model.coefficients, of) for one, of in zip(configs, terms, strict=True)]
+    numbers, factors = (np.hstack([one, one]) for one in (sizes.numbers(H100), np.array(sizes.factors)[:, None]))
+    grids = [Grids([Grid.of(one.kernel, one.config, one.model.together)] * 2, H100) for one in configs]
+    counts = [grid.counts(numbers) for grid in grids]
+    by_terms = [
+        np.dot(one.model.coefficients, terms_of(of, factors))[0] for one, of in zip(configs, counts, strict=True)
+    ]
     np.testing.assert_allclose(models.us(sizes), by_terms, rtol=1e-9)
-    if not problem.m:
+    if not problem.k:
         return
     corrected = Models(H100, configs, correction, [True] * len(configs)).us(sizes)
-    features = np.array([features_of(*pair, joined)[:, 0] for pair in pairs]).T
+    features = np.array([grid.features(of, numbers)[:, 0] for grid, of in zip(grids, counts, strict=True)]).T
     near = by_terms <= 1.3 * np.min(by_terms)
     factors = np.where(near, correction.factors(features), 1)
     np.testing.assert_allclose(corrected, by_terms * factors, rtol=1e-9)
+
+
+def test_a_factor_is_that_of_the_leaf_which_answers_lead_to():
+    _, (_, trees) = store.fitted(DEVICE, CAPABILITY, "bfloat16")
+    features = np.exp2(np.random.default_rng(1).uniform(0, 13, (FEATURES, 50)))
+    for column, factor in zip(features.T, trees.factors(features), strict=True):
+        asked = zip(trees.features.T, trees.thresholds.T, trees.leaves, strict=True)
+        found = [leaves[((column[of] > limits) << np.arange(DEPTH)).sum()] for of, limits, leaves in asked]
+        assert factor == pytest.approx(math.exp(sum(found)))
 
 
 def test_waves_are_counted():
     kernel = find("gemm_sm90")
     grid = Grid.of(kernel, kernel.config({"BM": 128, "BN": 128, "CLUSTER_M": 1}))
     sizes = ProblemSizes.of(Problem(128 * 133, 128, 640, Arithmetic("bfloat16")))
-    tiles, steps, longest, waves, work, each = StepCounts.of(grid, sizes, H100)
-    assert (tiles, steps, waves, each, longest) == (133, 1330, 2, 10, 20)
-    assert work == pytest.approx(1330 / 132)
+    terms = terms_of(Grids([grid], H100).counts(sizes.numbers(H100)), np.array(sizes.factors)[:, None])[:, 0]
+    found = dict(zip(TERMS, terms.tolist(), strict=True))
+    assert (found["waves"], found["steps_of_block"], found["steps_a_row"], found["steps_a_column"]) == (2, 10, 20, 0)
+    assert found["work"] == pytest.approx(1330 / 132)
+    assert found["l2_bytes"] == pytest.approx(1330 * 2 * 256 * grid.depth / 1e6)
 
 
 def test_unaligned_lines_and_kept_copies_are_told_apart():

@@ -23,8 +23,8 @@ def entry(gflops=100.0, **changes):
 
 
 WHOLE = (
-    '{"format":3,"gpu":"X","capability":[9,0],"runs":[[null,false]],'
-    '"kernels":[["coalesced",["BLOCK"],[32]]],"cases":{"NN float32":[[8,8,8,1,[0,50.0,40.0,null,0]]]}}'
+    '{"format":4,"gpu":"X","capability":[9,0],"runs":[[null,false]],'
+    '"kernels":[["coalesced",["BLOCK"],[32]]],"cases":{"NN float32":["8 8 8 1|0 50 40 - 0"]}}'
 )
 
 
@@ -51,10 +51,10 @@ def test_a_table_is_read_back_as_it_was_written(tmp_path):
     read = Table.load(tmp_path / "x.json")
     assert read == table
     assert read.entries == entries
-    (fitted,), correction = read.fitted("float32")
+    (fitted,), correction = read.fitted["float32"]
     assert fitted == model
-    for there, here in zip(correction, trees, strict=True):
-        np.testing.assert_allclose(there, here)
+    for name in ("features", "thresholds", "leaves"):
+        np.testing.assert_allclose(getattr(correction, name), getattr(trees, name))
 
 
 def test_the_best_config_of_a_kernel_is_kept_and_newer_entries_replace_those_of_the_same():
@@ -95,14 +95,21 @@ def test_each_kernels_best_is_kept_and_what_errs_less_comes_before_what_is_faste
         "[]",
         "[" * 100_000,
         '{"format":1,"gpu":"X","capability":[9,0],"entries":[]}',
-        '{"format":3}',
-        '{"format":2,"gpu":"X","capability":[9,0],"entries":[{"m":8}]}',
-        WHOLE.replace("[8,8,8,1,", "[8,8,1,"),
-        WHOLE.replace("[8,8,8,1,", "[8,-8,8,1,"),
-        WHOLE.replace("[0,50.0,", "[1,50.0,"),
-        WHOLE.replace("[0,50.0,", "[0,1e999,"),
-        WHOLE.replace("[0,50.0,", "[0,0,"),
-        WHOLE.replace("null,0]", "null,7]"),
+        '{"format":4}',
+        '{"format":3,"gpu":"X","capability":[9,0],"entries":[{"m":8}]}',
+        WHOLE.replace("8 8 8 1|", "8 8 1|"),
+        WHOLE.replace("8 8 8 1|", "8 -8 8 1|"),
+        WHOLE.replace("8 8 8 1|", "8 8 8.5 1|"),
+        WHOLE.replace("|0 50", "|1 50"),
+        WHOLE.replace("|0 50", "|0.5 50"),
+        WHOLE.replace("|0 50", "|0 1e999"),
+        WHOLE.replace("|0 50", "|0 0"),
+        WHOLE.replace("|0 50", "|0 fast"),
+        WHOLE.replace("|0 50", "|50"),
+        WHOLE.replace("- 0", "- 7"),
+        WHOLE.replace('["8 8', '[8, "8'),
+        WHOLE.replace('"cases"', '"models":{"float32":["0 1 2"]},"cases"'),
+        WHOLE.replace('"cases"', '"trees":{"float32":["0 1 2"]},"cases"'),
         *(WHOLE.replace("NN float32", case) for case in ("", "NN", "float32", "NX float32", "NN float32  gelu")),
         WHOLE.replace('"coalesced"', "1"),
         WHOLE.replace("[32]", "[32,1]"),
@@ -113,7 +120,7 @@ def test_what_is_no_table_is_refused(tmp_path, text):
     path.write_text(WHOLE)
     assert Table.load(path).entries == (entry(50.0, m=8, n=8, k=8, baseline_gflops=40.0),)
     path.write_text(text)
-    with pytest.raises(RecordsError, match=r"x.json is not a table of format 3"):
+    with pytest.raises(RecordsError, match=r"x.json is not a table of format 4"):
         Table.load(tmp_path / "x.json")
 
 
@@ -161,7 +168,7 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     table = Table.load(path)
     assert path.name == file_name(table.gpu)
     assert table.entries
-    assert json.loads(path.read_text())["format"] == 3
+    assert json.loads(path.read_text())["format"] == 4
     assert table.of_today() == table
     for one in table.entries:
         kernel = find(one.kernel)
@@ -202,7 +209,7 @@ def test_a_users_table_of_an_earlier_format_is_left_out_and_set_aside(folder):
     folder.mkdir()
     path = folder / "nvidia_x.json"
     path.write_text(json.dumps({"format": 2, "gpu": "NVIDIA X", "capability": [9, 0], "entries": []}))
-    with pytest.warns(RuntimeWarning, match="a table is left out: .* is not a table of format 3: format: got 2"):
+    with pytest.warns(RuntimeWarning, match="a table is left out: .* is not a table of format 4: format: got 2"):
         assert store.load("NVIDIA X") == ()
     with pytest.warns(RuntimeWarning, match="begun anew"):
         store.save("NVIDIA X", (9, 0), [entry(1, m=65)])

@@ -49,24 +49,24 @@ _MMA_PRODUCTS = 1024
 
 
 class ProblemSizes(NamedTuple):
-    """Sizes, orders and alignment that the time of a product follows from: numbers, or arrays, an element a problem."""
+    """Sizes, orders and alignment that the time of a product follows from; of one without results, of one of one."""
 
-    m: Any
-    n: Any
-    k: Any
-    batch: Any
-    a_bytes: Any
-    b_bytes: Any
-    d_bytes: Any
-    item: Any
+    m: int
+    n: int
+    k: int
+    batch: int
+    a_bytes: int
+    b_bytes: int
+    d_bytes: int
+    item: int
     """Bytes of an element of A and B."""
-    a_column: Any
+    a_column: bool
     """Whether A is column-major."""
-    b_column: Any
-    a_unaligned: Any
+    b_column: bool
+    a_unaligned: bool
     """Whether not every line of A starts at a multiple of 16 bytes."""
-    b_unaligned: Any
-    d_unaligned: Any
+    b_unaligned: bool
+    d_unaligned: bool
 
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses(), cached: str | None = None) -> "ProblemSizes":
@@ -77,7 +77,7 @@ class ProblemSizes(NamedTuple):
             addresses: of the operands.
             cached: the operand, A or B, whose aligned copy is cached where a kernel wants one.
         """
-        m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+        m, n, k, batch = problem.m or 1, problem.n or 1, problem.k, problem.batch or 1
         factors, result, a, b = problem.arithmetic.factors, problem.arithmetic.result, problem.a, problem.b
         item = ITEM_BYTES[factors]
         a_bytes = item * m * k * (batch if a.batch_stride else 1)
@@ -92,36 +92,47 @@ class ProblemSizes(NamedTuple):
         )  # fmt: skip
 
     @property
-    def unaligned(self) -> tuple[Any, Any, Any]:
+    def unaligned(self) -> tuple[bool, bool, bool]:
         """Whether A, B and D are unaligned."""
         return self.a_unaligned, self.b_unaligned, self.d_unaligned
 
-    @classmethod
-    def joined(cls, several: Sequence["ProblemSizes"]) -> "ProblemSizes":
-        """The sizes of several problems as arrays."""
-        return cls(*(np.array(values, np.float64) for values in zip(*several, strict=True)))
+    def numbers(self, gpu: Gpu) -> Floats:
+        """Numbers of a problem for `Grids.counts`, a column: of terms, of features, and sizes to be covered."""
+        m, n, k, batch, a, b, d, _, *flags = map(float, self)
+        a, b, d = a / _MEGA, b / _MEGA, d / _MEGA
+        past_l2 = max(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0.0)
+        terms, features = (a, b, a + b, d, math.log2(1 + k), past_l2), (m, n, k, batch, m * n * k * batch, *flags)
+        return np.array((*terms, *features, m * n * batch, k))[:, None]
+
+    @property
+    def factors(self) -> list[float]:
+        """Multipliers of `TERMS`: orders, alignment and the size of an element."""
+        item, a_column, b_column, a_unaligned, b_unaligned, d_unaligned = map(float, self[7:])
+        unaligned = a_unaligned, b_unaligned, d_unaligned
+        orders = 1 - a_column, a_column, 1 - b_column, b_column
+        return [1, 1, 1, *unaligned, *unaligned, 1, 1, *orders, *unaligned[:2], 1, d_unaligned, 1, item, 1, 1]
 
 
 class Grid(NamedTuple):
-    """How a config divides a product among blocks: numbers, or arrays with an element a config."""
+    """How a config divides a product among blocks."""
 
-    rows: Any
+    rows: int
     """Rows of D in a cluster's tiles."""
-    cols: Any
-    depth: Any
+    cols: int
+    depth: int
     """A step along k."""
-    blocks: Any
+    blocks: int
     """Tiles of a cluster."""
-    parts: Any
+    parts: int
     """Blocks that divide the k of a tile."""
-    shares: Any
-    """Whether blocks share the tiles of the last wave evenly."""
-    divides: Any
-    """Whether as many blocks divide the k of each tile as run at a time."""
-    sides: Any
-    """Rows and columns of a block's tile together."""
-    together: Any
+    together: float
     """Blocks that run on a multiprocessor at a time."""
+    sides: int
+    """Rows and columns of a block's tile together."""
+    shares: bool
+    """Whether blocks share the tiles of the last wave evenly."""
+    divides: bool
+    """Whether as many blocks divide the k of each tile as run at a time."""
 
     @classmethod
     def of(cls, kernel: Kernel, config: Config, together: float = 1) -> "Grid":
@@ -131,81 +142,84 @@ class Grid(NamedTuple):
         if isinstance(family, Warpgroups):
             down, across, parts = family.cluster(config), family.across(config), family.splits(config)
         shares = isinstance(family, Copying) and family.workers(config) > 0
-        divides = isinstance(family, Streaming)
-        sides = tile.m + tile.n
-        return cls(tile.m * down, tile.n * across, tile.k, down * across, parts, shares, divides, sides, together)
-
-
-class StepCounts(NamedTuple):
-    """Counts that follow from a grid and sizes."""
-
-    tiles: Any
-    """Tiles of blocks, those of clusters that lie beyond D among them."""
-    steps: Any
-    """Steps along k of all tiles."""
-    longest: Any
-    """Steps that one multiprocessor takes one after the other."""
-    waves: Any
-    work: Any
-    """`longest`, without what the last wave leaves idle."""
-    each: Any
-    """Steps of a block."""
-
-    @classmethod
-    def of(cls, grid: Grid, sizes: ProblemSizes, gpu: Gpu) -> "StepCounts":
-        """The counts of many configs on one problem, or of one config on many problems."""
-        tiles = np.ceil(sizes.m / grid.rows) * np.ceil(sizes.n / grid.cols) * (grid.blocks * sizes.batch)
-        steps, slots, parts = np.ceil(sizes.k / grid.depth), gpu.multiprocessors * grid.together, grid.parts
-        if grid.divides is not False:
-            most = np.minimum(slots // np.maximum(tiles, 1), steps)
-            parts = np.where(grid.divides, np.maximum(most, 1), parts)
-        each = np.ceil(steps / parts)
-        filled = tiles * parts / slots
-        work, waves = filled * each, np.ceil(filled)
-        longest = waves * each
-        if grid.shares is not False:
-            waves = np.where(grid.shares, np.maximum(filled, 1), waves)
-            longest = np.where(grid.shares, np.maximum(work, 1), longest)
-            each = np.minimum(each, longest)
-        return cls(tiles, tiles * steps, longest, waves, work, each)
-
-
-def terms_of(grid: Grid, counts: StepCounts, sizes: ProblemSizes, gpu: Gpu) -> Floats:
-    """The terms, one a row: of configs on a problem, or of a config on problems."""
-    a, b, d = sizes.a_bytes / _MEGA, sizes.b_bytes / _MEGA, sizes.d_bytes / _MEGA
-    unaligned_a, unaligned_b, unaligned_d = sizes.unaligned
-    _, steps, longest, waves, work, each = counts
-    return _rows(
-        len(TERMS), counts, 1.0, a + b, d, *sizes.unaligned, unaligned_a * a, unaligned_b * b, unaligned_d * d,
-        np.log2(1 + sizes.k), np.maximum(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0),
-        longest * (1 - sizes.a_column), longest * sizes.a_column, longest * (1 - sizes.b_column),
-        longest * sizes.b_column, longest * unaligned_a, longest * unaligned_b, waves, waves * unaligned_d, work,
-        steps * sizes.item * (grid.sides * grid.depth / _MEGA), each, np.log2(np.maximum(waves, 1)),
-    )  # fmt: skip
-
-
-def _rows(rows: int, counts: StepCounts, *values: Any) -> Floats:
-    """Values, one a row: of each config, or of each problem."""
-    found = np.empty((rows, len(counts.each)))
-    for number, value in enumerate(values):
-        found[number] = value
-    return found
+        rows, cols, divides = tile.m * down, tile.n * across, isinstance(family, Streaming)
+        return cls(rows, cols, tile.k, down * across, parts, together, tile.m + tile.n, shares, divides)
 
 
 FEATURES = 21
 """Numbers of a config on a problem that trees ask for."""
 
+_EACH, _WAVES, _LONGEST, _FILLED, _WORK, _L2_BYTES, _LOG_WAVES, _ONE = range(8)
+_A, _B, _FACTORS, _D, _LOG_K, _PAST_L2 = range(8, 14)
+_OF_TERMS, _OF_FEATURES, _OF_PROBLEM = slice(14), slice(14, 14 + FEATURES), slice(_A, 24)
+_FILLED_FEATURE, _IDLE, _EACH_FEATURE, _FULL, _OF_GRID = 24, 25, 26, slice(27, 29), slice(29, 35)
+_TILED, _TILES_AND_STEPS = slice(35, 38), slice(36, 38)
+"""Rows of `Grids.counts`."""
 
-def features_of(grid: Grid, counts: StepCounts, sizes: ProblemSizes) -> Floats:
-    """Numbers that trees ask for, one a row: of configs on a problem, or of a config on problems; none is empty."""
-    tiles, steps, _, waves, work, each = counts
-    m, n, k, batch = sizes.m, sizes.n, sizes.k, sizes.batch
-    filled, covered = work / each, tiles * grid.rows * grid.cols
-    return _rows(
-        FEATURES, counts, m, n, k, batch, m * n * k * batch, sizes.a_column, sizes.b_column, *sizes.unaligned,
-        filled, waves / filled, each, m * n * batch * grid.blocks / covered, k * tiles / (steps * grid.depth),
-        grid.rows, grid.cols, grid.depth, grid.blocks, grid.parts, grid.together,
-    )  # fmt: skip
+_COUNTED = np.array(
+    (
+        _ONE, _FACTORS, _D, _ONE, _ONE, _ONE, _A, _B, _D, _LOG_K, _PAST_L2, _LONGEST, _LONGEST, _LONGEST, _LONGEST,
+        _LONGEST, _LONGEST, _WAVES, _WAVES, _WORK, _L2_BYTES, _EACH, _LOG_WAVES,
+    )
+)  # fmt: skip
+"""The row of `Grids.counts` that each of `TERMS` is, times `ProblemSizes.factors`."""
+
+
+class Grids:
+    """Grids of configs on a GPU, side by side."""
+
+    def __init__(self, grids: Sequence[Grid], gpu: Gpu) -> None:
+        columns = np.array(list(zip(*grids, strict=True)), np.float64)
+        rows, cols, depth, blocks, self._parts, together, sides, shares, divides = columns
+        self._spans, self._covered = columns[:3], np.array((rows * cols, depth))
+        self._slots = gpu.multiprocessors * together / blocks
+        self._step_bytes = blocks * sides * depth / _MEGA
+        self._shares = shares > 0 if shares.any() else None
+        self._dividing = self._slots * divides if divides.any() else None
+        self._counts = np.ones((_TILED.stop, len(grids)))
+        self._counts[_OF_GRID] = columns[:6]
+
+    def counts(self, numbers: Floats) -> Floats:
+        """Counts that terms and features are made of, one a row.
+
+        numbers: of one problem, or a column for each config, of a problem of its own.
+        """
+        found = self._counts.copy()
+        found[_OF_PROBLEM] = numbers[:16]
+        np.ceil(numbers[6:9] / self._spans, found[_TILED])
+        each, waves, longest, filled, work, l2_bytes, log_waves = found[:_ONE]
+        tiles, steps, parts = found[-2], found[-1], self._parts
+        tiles *= found[-3]
+        tiles *= numbers[9]
+        if self._dividing is not None:
+            parts = np.maximum(np.minimum(self._dividing // tiles, steps), parts)
+        np.multiply(tiles, parts, filled)
+        filled /= self._slots
+        np.ceil(filled, waves)
+        np.ceil(steps / parts, each)
+        np.multiply(filled, each, work)
+        np.multiply(waves, each, longest)
+        if self._shares is not None:
+            np.copyto(found[_WAVES : _LONGEST + 1], np.maximum(found[_FILLED : _WORK + 1], 1), where=self._shares)
+            np.minimum(each, longest, out=each)
+        np.multiply(tiles, steps, l2_bytes)
+        l2_bytes *= self._step_bytes
+        np.log2(waves, log_waves)
+        return found
+
+    def features(self, counts: Floats, numbers: Floats) -> Floats:
+        """Numbers that trees ask for, one a row, of counts; where k > 0."""
+        each, filled = counts[_EACH], counts[_FILLED_FEATURE]
+        np.divide(counts[_WORK], each, filled)
+        np.divide(counts[_WAVES], filled, counts[_IDLE])
+        counts[_EACH_FEATURE] = each
+        np.divide(numbers[-2:], counts[_TILES_AND_STEPS] * self._covered, counts[_FULL])
+        return counts[_OF_FEATURES]
+
+
+def terms_of(counts: Floats, factors: Floats) -> Floats:
+    """The terms, one a row, of counts and `ProblemSizes.factors`, a column for each problem."""
+    return counts.take(_COUNTED, axis=0) * factors
 
 
 class ConfigModel(NamedTuple):
@@ -229,6 +243,9 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     That is itself, if it was fitted. Else kernels that multiply where it does, on tensor cores or not, come first, then
     those of its cost family, then those that split factors as it does, and then those whose tile is nearest.
     """
+    nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
+    if nearest and measured_on == gpu:
+        return nearest.model
     own = _likeness(kernel, config)
 
     def differs(one: Fitted) -> tuple[bool, bool, bool, bool, float]:
@@ -239,7 +256,6 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
         first = of is not kernel, own.tensor_cores != other.tensor_cores, type(of.cost) is not type(kernel.cost)
         return *first, (of.split is None) != (kernel.split is None), apart
 
-    nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
     nearest = nearest or min(fitted, key=differs)
     other = _likeness(nearest.kernel, nearest.config)
     slower = own.products / other.products * _rate(nearest.kernel, measured_on) / _rate(kernel, gpu)
@@ -321,17 +337,28 @@ class Models:
             corrected: whether it was fitted to measurements of a config, by config.
         """
         self.gpu, self.fitted = gpu, fitted
-        self._correction, self._corrected = correction, np.array(corrected)
-        columns = zip(*(Grid.of(one.kernel, one.config, one.model.together) for one in fitted), strict=True)
-        self._grid = Grid(*(np.array(column) if any(column) else False for column in columns))
-        self._coefficients = np.array([one.model.coefficients for one in fitted]).T
+        self._correction, within = correction, np.where(corrected, _NEAR, -1.0)
+        self._within = _NEAR if all(corrected) else within
+        self._grids = Grids([Grid.of(one.kernel, one.config, one.model.together) for one in fitted], gpu)
+        self._coefficients = np.array([one.model.coefficients for one in fitted])
+        self._by_kind: dict[tuple[Any, ...], Floats] = {}
 
     def us(self, sizes: ProblemSizes) -> Floats:
-        """Microseconds that each config is expected to take: `terms_of`, times the coefficients, and corrected where
+        """Microseconds that each config is expected to take: `terms`, times the coefficients, and corrected where
         that is not far above the least."""
-        counts = StepCounts.of(self._grid, sizes, self.gpu)
-        found: Floats = (terms_of(self._grid, counts, sizes, self.gpu) * self._coefficients).sum(axis=0)
-        if self._correction and sizes.m * sizes.n * sizes.k:
-            near = np.flatnonzero(self._corrected & (found <= _NEAR * found.min()))
-            found[near] *= self._correction.factors(features_of(self._grid, counts, sizes)[:, near])
+        numbers = sizes.numbers(self.gpu)
+        counts = self._grids.counts(numbers)
+        found: Floats = np.add.reduce(counts[_OF_TERMS] * self._weights(sizes))
+        if self._correction and sizes.k:
+            near = (found <= self._within * found[found.argmin()]).nonzero()[0]
+            found[near] *= self._correction.factors(self._grids.features(counts, numbers).take(near, axis=1))
         return found
+
+    def _weights(self, sizes: ProblemSizes) -> Floats:
+        """Multipliers of counts, a row each, for problems of these orders and alignment."""
+        kind = sizes[7:]
+        if kind not in self._by_kind:
+            weights = np.zeros((_OF_TERMS.stop, len(self.fitted)))
+            np.add.at(weights, _COUNTED, (self._coefficients * sizes.factors).T)
+            self._by_kind[kind] = weights
+        return self._by_kind[kind]

@@ -123,11 +123,11 @@ def select(
         number = compared.numbers.get((measured.kernel, measured.config))
         expected *= _UNMEASURED if number is None else measured.us / expected[number]
         least = measured.us / _UNMEASURED
-    for number in expected.argsort().tolist():
+    for number in expected.argsort():
         kernel, config, _ = compared.models.fitted[number]
         if measured and expected[number] >= least:
             return measured.kernel, measured.config
-        if asked.takes(kernel):
+        if (problem.k or not kernel.split) and kernel.support.why_not(kernel.name, problem, addresses) is None:
             return kernel, config
     return _any(asked)
 
@@ -151,8 +151,9 @@ class _GpuProblem(NamedTuple):
         sizes = ProblemSizes.of(self.problem, self.addresses, self.cached)
         found = compared.models.us(sizes)
         for (order_a, order_b), numbers in compared.relaid:
-            found[numbers] += self._copied_us(order_a, self.problem.a.order, "A", sizes.a_bytes)
-            found[numbers] += self._copied_us(order_b, self.problem.b.order, "B", sizes.b_bytes)
+            us = self._copied_us(order_a, self.problem.a.order, "A", sizes.a_bytes)
+            if us := us + self._copied_us(order_b, self.problem.b.order, "B", sizes.b_bytes):
+                found[numbers] += us
         if self.cached:
             found -= compared.split * self.cached_us
         if self.problem.epilogue.activation is not None:
@@ -330,7 +331,7 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
 def expected_of_groups(problem: Problem, height: int) -> ProblemSizes:
     """The tall product that a grouped one is taken for, with clusters' tiles of `height` rows."""
     m, n, k, groups = problem.m, problem.n, problem.k, min(problem.batch, problem.m)
-    rows, item = max(m + groups * height // 2, groups * height), ITEM_BYTES[problem.dtype]
+    rows, item = max(m + groups * height // 2, groups * height, 1), ITEM_BYTES[problem.dtype]
     sizes = ProblemSizes.of(problem)._replace(m=rows, batch=1, a_bytes=item * m * k, b_bytes=item * groups * k * n)
     return sizes._replace(d_bytes=ITEM_BYTES[problem.result] * m * n)
 

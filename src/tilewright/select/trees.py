@@ -4,7 +4,7 @@ All nodes at one depth of a tree ask the same question, so that the answers numb
 et al., "Winning the Transfer Learning Track of Yahoo's Learning to Rank Challenge with YetiRank", 2011).
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +12,33 @@ from numpy.typing import NDArray
 DEPTH = 6
 """Questions of a tree."""
 
-_DIGITS = np.arange(DEPTH, dtype=np.uint8)[:, None, None]
+_SLOTS = 8
+"""Answers of a tree, as bits of a byte; those that no question stands for are 0."""
 
 
-class Correction(NamedTuple):
+class Correction:
     """Trees, side by side."""
 
-    features: Any
-    """The number of the feature that a question asks for: DEPTH x trees."""
-    thresholds: Any
-    """Numbers that features are compared with, DEPTH x trees: an answer is 1 where its feature is larger, else 0."""
-    leaves: Any
-    """Logarithms of factors, trees x 2^DEPTH: the answer to the first question is the lowest binary digit of a leaf's
-    number."""
+    def __init__(self, features: Any, thresholds: Any, leaves: Any) -> None:
+        """Make trees.
+
+        Args:
+            features: the number of the feature that a question asks for: DEPTH x trees.
+            thresholds: numbers that features are compared with, DEPTH x trees: an answer is 1 where its feature is
+                larger, else 0.
+            leaves: logarithms of factors, trees x 2^DEPTH: the answer to the first question is the lowest binary digit
+                of a leaf's number.
+        """
+        self.features, self.thresholds, self.leaves = features, thresholds, leaves
+        unasked = (0, _SLOTS - DEPTH), (0, 0)
+        self._asked = np.pad(features, unasked).T.ravel()
+        self._compared = np.pad(thresholds, unasked, constant_values=np.inf).T.ravel()
+        self._first = np.arange(len(leaves)) * 2**DEPTH
+        self._factors = np.exp(np.ravel(leaves))
 
     def factors(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers that predictions are multiplied by, given the features of each, one a column."""
-        answers = features.take(self.features, axis=0) > self.thresholds[:, :, None]
-        leaves = np.add.reduce(answers.view(np.uint8) << _DIGITS, axis=0, dtype=np.uint8)
-        found: NDArray[np.float64] = np.exp(self.leaves[np.arange(len(self.leaves))[:, None], leaves].sum(axis=0))
+        answers = features.T.take(self._asked, axis=1) > self._compared
+        leaves = np.packbits(answers, axis=1, bitorder="little") + self._first
+        found: NDArray[np.float64] = np.multiply.reduce(self._factors.take(leaves), axis=1)
         return found

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -33,7 +33,8 @@ def load(gpu: str) -> tuple[Table, ...]:
 
     A user's table is given in today's parameters. One that cannot be read is warned of and left out.
     """
-    found = [table for table in shipped() if table.gpu == gpu]
+    ships = SHIPPED / file_name(gpu)
+    found = [table for table in ([_shipped(ships)] if ships.is_file() else []) if table.gpu == gpu]
     path = user_folder() / file_name(gpu)
     if path.is_file():
         try:
@@ -44,16 +45,20 @@ def load(gpu: str) -> tuple[Table, ...]:
 
 
 @lru_cache
+def _shipped(path: Path) -> Table:
+    return Table.load(path, checked=False)
+
+
 def shipped() -> tuple[Table, ...]:
     """Every table that ships with the package."""
-    return tuple(Table.load(path) for path in sorted(path for path in SHIPPED.iterdir() if path.suffix == ".json"))
+    return tuple(_shipped(path) for path in sorted(path for path in SHIPPED.iterdir() if path.suffix == ".json"))
 
 
-def of_gpu(device: str, capability: tuple[int, int]) -> list[Table]:
+def of_gpu(device: str, capability: tuple[int, int]) -> Iterator[Table]:
     """The tables of a GPU, and after them those that ship of others: first of its compute capability."""
     own = load(device) if device else ()
-    others = sorted((one for one in shipped() if one not in own), key=lambda one: one.capability != capability)
-    return [*own, *others]
+    yield from own
+    yield from sorted((one for one in shipped() if one not in own), key=lambda one: one.capability != capability)
 
 
 @lru_cache
@@ -67,8 +72,9 @@ def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, S
     table = next((one for one in of_gpu(device, capability) if one.models.get(surveyed)), None)
     if table is None:
         return find_gpu(device, capability), SurveyModels()
-    configs, correction = table.fitted(surveyed)
-    return find_gpu(table.gpu, table.capability), SurveyModels([*configs, *table.fitted(other).configs], correction)
+    configs, correction = table.fitted[surveyed]
+    others = table.fitted.get(other, SurveyModels()).configs
+    return find_gpu(table.gpu, table.capability), SurveyModels([*configs, *others], correction)
 
 
 def device_of(gpu: Gpu) -> str:

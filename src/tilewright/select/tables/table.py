@@ -1,15 +1,16 @@
 """The file of tuned tables, one a GPU: compact, versioned, checked as it is read, written whole or not at all.
 
-    {"format": 3, "gpu": "NVIDIA H200", "capability": [9, 0],
+    {"format": 4, "gpu": "NVIDIA H200", "capability": [9, 0],
      "runs": [[revision, whether runs after other work were measured], ...],
-     "models": {element type: [[choice, blocks of a multiprocessor, [coefficient, ...]], ...]},
-     "trees": {element type: [[[feature, ...], [threshold, ...], [leaf in 1/10000, ...]], ...]},
+     "models": {element type: ["choice, blocks of a multiprocessor, coefficients", ...]},
+     "trees": {element type: ["features, thresholds, leaves in 1/10000", ...]},
      "kernels": [[name, [parameter, ...], [config's values, ...], ...], ...],
-     "cases": {"NN float32": [[m, n, k, batch, [choice, GFLOP/s, cuBLAS's, error over cuBLAS's, run], ...], ...]}}
+     "cases": {"NN float32": ["m n k batch|choice GFLOP/s cuBLAS's error-over-cuBLAS's run|...", ...], ...}}
 
-A choice numbers the configs of all kernels, in the order of the file; null stands for what was not measured. Numbers
+A choice numbers the configs of all kernels, in the order of the file; a line stands for what was not measured. Numbers
 have five digits: two measurements of one thing differ by more. Models are those of `select.model`, of what a survey
-measured; a table that has none has no line of them.
+measured; a table that has none has no line of them. Problems, models and trees are texts of numbers with spaces between
+them, of which a process reads those that it asks for: the first product waits for a table.
 """
 
 import json
@@ -29,12 +30,12 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
 from tilewright.kernels.support import Addresses
-from tilewright.select.model import FEATURES, TERMS, ConfigModel, Fitted, ProblemSizes
+from tilewright.select.model import FEATURES, TERMS, ConfigModel, Fitted, Floats, ProblemSizes
 from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
 from tilewright.select.tables.entry import Entry, best_of_kernels
 from tilewright.select.trees import DEPTH, Correction
 
-FORMAT = 3
+FORMAT = 4
 """Version of the format, the only one that is read."""
 
 KIND = json_kind("a tuned table", "format", "gpu")
@@ -42,6 +43,7 @@ KIND = json_kind("a tuned table", "format", "gpu")
 _CASE = re.compile(r"[NT]{2} \w+(->\w+)?( [\w+]+)?")
 _DIGITS = 5
 _SIZES, _NUMBERS = 4, 5
+_UNKNOWN = "-"
 _LEAVES = 10_000
 """Units of a leaf."""
 
@@ -66,9 +68,6 @@ class SurveyModels(NamedTuple):
 ModelsByType = Mapping[str, SurveyModels]
 """Models, by the element type of A and B."""
 
-_Problems = list[list[Any]]
-"""Rows of a case: sizes of each problem, and behind them its measurements."""
-
 
 @dataclass(frozen=True)
 class Table:
@@ -77,14 +76,15 @@ class Table:
     gpu: str
     """The name that its driver gives it."""
     capability: tuple[int, int]
-    models: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
-    """By element type of A and B: choice, blocks of a multiprocessor, coefficients. See `fitted`."""
-    trees: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By element type of A and B: choice, blocks of a multiprocessor, coefficients."""
+    trees: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By element type: features, thresholds and leaves of each tree."""
     runs: Sequence[tuple[str | None, bool]] = ()
     """Revision of the source that was measured, and whether runs after other work were."""
     choices: Sequence[Choice] = ()
-    cases: Mapping[str, _Problems] = field(default_factory=dict)
+    cases: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By case: sizes of each problem, and behind them its measurements."""
 
     @classmethod
     def of(
@@ -97,30 +97,32 @@ class Table:
         configs = sorted(measured | {_choice(one.kernel.name, one.config) for _, one in fitted})
         choices = {config: number for number, config in enumerate(configs)}
         runs: dict[tuple[str | None, bool], int] = {}
-        cases: dict[str, _Problems] = {}
+        cases: dict[str, dict[str, list[str]]] = {}
         for entry in kept:
-            problems = cases.setdefault(entry.case, [])
-            sizes = [entry.m, entry.n, entry.k, entry.batch]
-            if not problems or problems[-1][:4] != sizes:
-                problems.append(sizes)
-            numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
+            sizes = f"{entry.m} {entry.n} {entry.k} {entry.batch}"
+            choice, speeds = choices[_choice(entry.kernel, entry.config)], (entry.gflops, entry.baseline_gflops)
             run = runs.setdefault((entry.revision, entry.after_other_work), len(runs))
-            problems[-1].append([choices[_choice(entry.kernel, entry.config)], *numbers, run])
-        numbered: dict[str, list[Any]] = {dtype: [] for dtype in models or ()}
+            cells = cases.setdefault(entry.case, {}).setdefault(sizes, [sizes])
+            cells.append(_line(choice, *speeds, entry.error_ratio, run))
+        numbered: dict[str, list[str]] = {dtype: [] for dtype in models or ()}
         for dtype, (kernel, config, (together, coefficients)) in fitted:
-            numbered[dtype].append([choices[_choice(kernel.name, config)], together, list(coefficients)])
+            numbered[dtype].append(_line(choices[_choice(kernel.name, config)], together, *coefficients))
         trees = {dtype: _trees(one.correction) for dtype, one in (models or {}).items() if one.correction}
-        return cls(gpu, capability, numbered, trees, list(runs), configs, cases)
+        lines = {case: list(map("|".join, by_sizes.values())) for case, by_sizes in cases.items()}
+        return cls(gpu, capability, numbered, trees, list(runs), configs, lines)
 
     @classmethod
-    def load(cls, path: Path) -> "Table":
-        """Read a table.
+    def load(cls, path: Path, *, checked: bool = True) -> "Table":
+        """Read a table. Without a check, as those that ship are read, texts of numbers may be anything.
 
         Raises:
             RecordsError: the file cannot be read, or is no table of this format; the message says what is wrong.
         """
         try:
-            return _read(json.loads(path.read_bytes()))
+            table = _read(json.loads(path.read_bytes()))
+            if checked:
+                _check(table)
+            return table
         except OSError as error:
             raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
         except RecursionError:
@@ -151,89 +153,95 @@ class Table:
         parts.append(f'"cases":{{\n{cases}}}')
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
-    def fitted(self, dtype: str) -> SurveyModels:
-        """The models for factors of a type, of configs that kernels have today."""
+    @cached_property
+    def fitted(self) -> ModelsByType:
+        """The models for factors of each type, of configs that kernels have today."""
+        return {dtype: self._fitted(dtype) for dtype in self.models}
+
+    def _fitted(self, dtype: str) -> SurveyModels:
         found = []
-        for number, together, coefficients in self.models.get(dtype, ()):
-            name = self.choices[number][0]
-            if (config := recorded(name, config_of(self.choices[number]))) is not None:
-                found.append(Fitted(find(name), config, ConfigModel(together, tuple(coefficients))))
+        for line in self.models[dtype]:
+            number, together, *coefficients = map(float, line.split())
+            choice = self.choices[int(number)]
+            if (config := recorded(choice[0], config_of(choice))) is not None:
+                found.append(Fitted(find(choice[0]), config, ConfigModel(together, tuple(coefficients))))
         if not (trees := self.trees.get(dtype)):
             return SurveyModels(found)
-        features, thresholds, leaves = map(np.array, zip(*trees, strict=True))
-        return SurveyModels(found, Correction(features.T, thresholds.T, leaves / _LEAVES))
-
-    @property
-    def _fitted(self) -> dict[str, SurveyModels]:
-        return {dtype: self.fitted(dtype) for dtype in self.models}
+        features, thresholds, leaves = np.split(_numbers(trees), (DEPTH, 2 * DEPTH), axis=1)
+        return SurveyModels(found, Correction(features.T.astype(np.int64), thresholds.T, leaves / _LEAVES))
 
     def of_today(self) -> "Table":
         """This table in the parameters that kernels have now, without kernels and configs that no longer exist."""
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
-        return Table.of(self.gpu, self.capability, self._entries_with(now), self._fitted)
+        return Table.of(self.gpu, self.capability, self._entries_with(now), self.fitted)
 
     def merged(self, entries: Iterable[Entry], models: ModelsByType | None = None) -> "Table":
         """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
         kept = best_of_kernels((*self.of_today().entries, *entries))
-        return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
+        return Table.of(self.gpu, self.capability, kept, {**self.fitted, **(models or {})})
 
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
         """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
-        sizes = problem.m, problem.n, problem.k, problem.batch
-        for case in same_speed_cases(timed_case(problem)):
-            if rows := self._rows.get(case, {}).get(sizes):
-                dense = problem_of(*sizes[:3], case, problem.batch)
+        lines = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}")
+        for case in same_speed_cases(timed_case(problem)) if lines else ():
+            if found := [(text, line) for text, line in lines or () if same_speed_cases(text)[0] == case]:
+                dense = problem_of(problem.m, problem.n, problem.k, case, problem.batch)
                 if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
-                    for text, row in rows:
-                        yield from self._entries_of(text, row)
+                    for text, line in found:
+                        yield from self._entries_of(text, line, self._configs)
                 return
 
     @cached_property
-    def _rows(self) -> dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]]:
-        """By case without epilogue and sizes, a problem's rows, and the cases that they are of."""
-        found: dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]] = {}
-        for case, rows in self.cases.items():
-            by_sizes = found.setdefault(same_speed_cases(case)[0], {})
-            for row in rows:
-                by_sizes.setdefault(tuple(row[:_SIZES]), []).append((case, row))
+    def _lines(self) -> dict[str, list[tuple[str, str]]]:
+        """By sizes, problems' lines and their cases."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for case, lines in self.cases.items():
+            for line in lines:
+                found.setdefault(line.partition("|")[0], []).append((case, line))
         return found
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
         for one in same_speed_cases(case):
-            for rows in self._rows.get(one, {}).values():
-                for text, row in rows:
-                    yield from self._entries_of(text, row)
+            same = {text: lines for text, lines in self.cases.items() if same_speed_cases(text)[0] == one}
+            yield from self._entries_with(self._configs, same)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """All measurements, one by one."""
-        return tuple(self._entries_with([dict(config_of(choice)) for choice in self.choices]))
+        return tuple(self._entries_with(self._configs))
 
-    def _entries_with(self, configs: Sequence[Mapping[str, int] | None]) -> Iterator[Entry]:
-        """The measurements of all choices but those without a config here."""
-        return (
-            entry for case, rows in self.cases.items() for row in rows for entry in self._entries_of(case, row, configs)
-        )
+    @cached_property
+    def _configs(self) -> list[dict[str, int]]:
+        return [dict(zip(names, values, strict=True)) for _, names, values in self.choices]
 
-    def _entries_of(
-        self, case: str, row: list[Any], configs: Sequence[Mapping[str, int] | None] = ()
+    def _entries_with(
+        self, configs: Sequence[Mapping[str, int] | None], cases: Mapping[str, Sequence[str]] | None = None
     ) -> Iterator[Entry]:
-        """The measurements of a problem; configs: of choices, where they are not this table's own."""
-        m, n, k, batch, *measured = row
-        for choice, gflops, baseline, error, run in measured:
-            config = configs[choice] if configs else dict(config_of(self.choices[choice]))
-            if config is not None:
-                kernel, (revision, after_other_work) = self.choices[choice][0], self.runs[run]
-                yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, after_other_work, batch)
+        """The measurements of cases, or all, but those of choices without a config here."""
+        for case, lines in (self.cases if cases is None else cases).items():
+            for line in lines:
+                yield from self._entries_of(case, line, configs)
+
+    def _entries_of(self, case: str, line: str, configs: Sequence[Mapping[str, int] | None]) -> Iterator[Entry]:
+        """The measurements of a problem, but those of choices without a config here."""
+        sizes, *cells = line.split("|")
+        m, n, k, batch = map(int, sizes.split())
+        for cell in cells:
+            choice, gflops, *others, run = cell.split()
+            if (config := configs[int(choice)]) is not None:
+                kernel, (revision, after_other_work) = self.choices[int(choice)][0], self.runs[int(run)]
+                baseline, error = (None if one == _UNKNOWN else float(one) for one in others)
+                speeds = float(gflops), baseline, error
+                yield Entry(m, n, k, case, kernel, config, *speeds, revision, after_other_work, batch)
 
 
 def _read(facts: Any) -> Table:
     """The table that a file's JSON holds.
 
     Raises:
-        ValueError, TypeError, KeyError, IndexError, AttributeError: it holds none, or numbers that are out of range.
+        ValueError, TypeError, KeyError, AttributeError: it holds none.
     """
     if not isinstance(facts, dict):
         raise ValueError("it is no JSON object")
@@ -245,49 +253,63 @@ def _read(facts: Any) -> Table:
     choices = [(kernel, tuple(names), tuple(one)) for kernel, names, *configs in facts["kernels"] for one in configs]
     runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
     models, trees = facts.get("models", {}), facts.get("trees", {})
-    table = Table(gpu, (major, minor), models, trees, runs, choices, facts["cases"])
-    for kernel, names, values in choices:
+    return Table(gpu, (major, minor), models, trees, runs, choices, facts["cases"])
+
+
+def _check(table: Table) -> None:
+    """Read all numbers of a table.
+
+    Raises:
+        ValueError, TypeError, AttributeError: some are none, or out of range.
+    """
+    count = len(table.choices)
+    for kernel, names, values in table.choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
-    for number, together, coefficients in (one for several in table.models.values() for one in several):
-        low, high = min(together, *coefficients), max(together, *coefficients)
-        if not (len(coefficients) == len(TERMS) and 0 <= low <= high < math.inf and 0 <= number < len(choices)):
+    for lines in filter(None, table.models.values()):
+        numbers = _numbers(lines)
+        known = numbers.shape[1] == 2 + len(TERMS) and np.isfinite(numbers).all()
+        if not (known and numbers.min() >= 0 and numbers[:, 0].max() < count):
             raise ValueError(f"models must be of a choice and have {len(TERMS)} coefficients, at least 0")
-    for features, thresholds, leaves in (one for several in trees.values() for one in several):
-        known = len(features) == len(thresholds) == DEPTH and len(leaves) == 2**DEPTH
-        if not (known and 0 <= min(features) <= max(features) < FEATURES and np.isfinite([*thresholds, *leaves]).all()):
+    for lines in filter(None, table.trees.values()):
+        numbers, length = _numbers(lines), 2 * DEPTH + 2**DEPTH
+        features = numbers[:, :DEPTH]
+        known = numbers.shape[1] == length and np.isfinite(numbers).all()
+        if not (known and 0 <= features.min() <= features.max() < FEATURES):
             raise ValueError(
                 f"trees must have {DEPTH} of {FEATURES} features, as many thresholds, and {2**DEPTH} leaves"
             )
     for case in table.cases:
         if not _CASE.fullmatch(case):
-            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
-    rows = [row for problems in table.cases.values() for row in problems]
-    sizes = np.array([row[:_SIZES] for row in rows], np.int64).reshape(len(rows), _SIZES)
-    cells = np.array([cell for row in rows for cell in row[_SIZES:]], np.float64).reshape(-1, _NUMBERS)
+            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NN float32 bias+gelu', got {case!r}")
+    rows = [line.split("|") for lines in table.cases.values() for line in lines]
+    sizes = np.array([list(map(int, row[0].split())) for row in rows], np.int64).reshape(len(rows), _SIZES)
+    cells = _numbers([cell for row in rows for cell in row[1:]]).reshape(-1, _NUMBERS)
     choice, gflops, baseline, error, run = cells.T
     speeds = np.concatenate((gflops, baseline[~np.isnan(baseline)]))
     if not (np.isfinite(speeds) & (speeds > 0)).all() or (error < 0).any() or (sizes < 0).any():
         raise ValueError("sizes must be at least 0, and speeds above it")
-    for name, numbers, count in (("choice", choice, len(choices)), ("run", run, len(runs))):
-        if not ((numbers >= 0) & (numbers < count)).all():
-            raise ValueError(f"a {name} must be one of {count}")
-    return table
+    for name, numbers, most in (("choice", choice, count), ("run", run, len(table.runs))):
+        if not ((numbers >= 0) & (numbers < most) & (numbers % 1 == 0)).all():
+            raise ValueError(f"a {name} must be one of {most}")
 
 
 def _choice(kernel: str, config: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
     return kernel, tuple(config), tuple(config.values())
 
 
-def _trees(correction: Correction) -> list[list[Any]]:
+def _numbers(lines: Iterable[str]) -> Floats:
+    return np.array([[math.nan if one == _UNKNOWN else float(one) for one in line.split()] for line in lines])
+
+
+def _trees(correction: Correction) -> list[str]:
     leaves = np.round(correction.leaves * _LEAVES).astype(int)
-    return [
-        list(one) for one in zip(*map(np.ndarray.tolist, (*(one.T for one in correction[:2]), leaves)), strict=True)
-    ]
+    parts = correction.features.T.tolist(), correction.thresholds.T.tolist(), leaves.tolist()
+    return [_line(*features, *thresholds, *of_tree) for features, thresholds, of_tree in zip(*parts, strict=True)]
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
+def _line(*numbers: float | None) -> str:
+    return " ".join(_UNKNOWN if one is None else f"{one:.{_DIGITS}g}" for one in numbers)
 
 
 def _json(value: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.kernel import Choice
-from tilewright.select.model import ConfigModel, Fitted, Floats, Grid, ProblemSizes, StepCounts, features_of, terms_of
+from tilewright.select.model import ConfigModel, Fitted, Floats, Grid, Grids, ProblemSizes, terms_of
 from tilewright.select.tables.table import SurveyModels
 from tilewright.tools.tune.boosting import boosted
 from tilewright.tools.tune.survey import Surveyed
@@ -30,19 +30,20 @@ def fit(surveyed: Sequence[Surveyed], gpu: Gpu) -> SurveyModels:
     """The models of all configs that a survey measured often enough."""
     if not surveyed:
         return SurveyModels()
-    sizes = ProblemSizes.joined([ProblemSizes.of(one.problem) for one in surveyed])
+    sizes = [ProblemSizes.of(one.problem) for one in surveyed]
+    numbers, factors = np.hstack([one.numbers(gpu) for one in sizes]), np.array([one.factors for one in sizes]).T
     choices = dict.fromkeys(choice for one in surveyed for choice in one.us)
     found, columns = list[Fitted](), list[Floats]()
     for choice in choices:
         us = np.array([one.us.get(choice, np.nan) for one in surveyed])
         known = ~np.isnan(us)
         if known.sum() >= FEWEST:
-            here = ProblemSizes(*(values[known] for values in sizes))
-            model = _model(choice, here, us[known], gpu)
-            grid = Grid.of(*choice, model.together)
-            counts = StepCounts.of(grid, here, gpu)
-            predicted = np.dot(model.coefficients, terms_of(grid, counts, here, gpu))
-            features = features_of(grid, counts, here)
+            here = numbers[:, known]
+            model = _model(choice, here, factors[:, known], us[known], gpu)
+            grids = Grids([Grid.of(*choice, model.together)] * known.sum(), gpu)
+            counts = grids.counts(here)
+            predicted = np.dot(model.coefficients, terms_of(counts, factors[:, known]))
+            features = grids.features(counts, here)
             columns.append(np.vstack((us[known], predicted, np.flatnonzero(known), features)))
             found.append(Fitted(*choice, model))
     if not found:
@@ -51,11 +52,11 @@ def fit(surveyed: Sequence[Surveyed], gpu: Gpu) -> SurveyModels:
     return SurveyModels(found, boosted(np.array(rows).T, us, predicted, problems.astype(np.int64)))
 
 
-def _model(choice: Choice, sizes: ProblemSizes, us: Floats, gpu: Gpu) -> ConfigModel:
+def _model(choice: Choice, numbers: Floats, factors: Floats, us: Floats, gpu: Gpu) -> ConfigModel:
     together = 1 if Grid.of(*choice).parts > 1 else max(_TOGETHER)
     counts = [count for count in _TOGETHER if count <= together]
-    grids = [Grid.of(*choice, count) for count in counts]
-    terms = np.array([terms_of(grid, StepCounts.of(grid, sizes, gpu), sizes, gpu) for grid in grids])
+    grids = [Grids([Grid.of(*choice, count)] * len(us), gpu) for count in counts]
+    terms = np.array([terms_of(grid.counts(numbers), factors) for grid in grids])
     scales = np.maximum((terms / us).max(axis=2), 1e-12)
     relative = terms / scales[:, :, None]
     coefficients = np.zeros(scales.shape)
