@@ -3,19 +3,21 @@
 ```diff ... ```            changes to a source, or to a header that it includes
 `check` says: race.        kinds of findings of what was printed since the last such sentence, or `nothing found`
 `--config TM=1,TN=4`       the config of all that; without changes, the default one is that before
-| at 256x256x256 | before | after |
+| at 256x256x256 | before | after |    columns between these: after earlier changes
 """
 
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Scalars
 from tilewright.emulator.check import steps_in_flight
 from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.tools.bench.case import CheckCase, problem_of
 from tilewright.tools.bench.checking import outcomes
+from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.traffic import count
 
 SOLUTIONS = Path(__file__).parents[1] / "docs/worklog/solutions"
@@ -35,7 +37,7 @@ class Solution(NamedTuple):
     steps: list
     shape: str
     rows: list
-    """Name of a counter, before, after."""
+    """Name of a counter, before, after each of the last changes."""
 
 
 def changes(text):
@@ -61,7 +63,7 @@ def read(page):
     config = re.search(r"`--config (\S+)`", text)
     pieces = re.split(r"`check` says: (.+)\.\n", text)
     steps = [Said(changes(words), said) for words, said in zip(pieces[::2], pieces[1::2], strict=False)]
-    table = re.search(r"^\| at (\S+) \| before \| after \|\n.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    table = re.search(r"^\| at (\S+) \| before \|.* after \|\n.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2].splitlines()] if table else []
     return Solution(config[1] if config else "", steps, table[1] if table else "", rows)
 
@@ -79,6 +81,7 @@ def checked(kernel, config, shape):
     return kinds, found.error
 
 
+GPU = "GPU's "
 GROUPS = {
     f"{memory} {kind} {what}": (f"{memory}_{kind}", what.replace("conflicts", "bank_conflicts"))
     for memory, kind, what in (
@@ -89,17 +92,18 @@ GROUPS = {
 
 
 def counted(name, kernel, config, shape):
-    """A counter as pages print it: of accesses as the source makes them."""
+    """A counter as pages print it: of accesses as the source makes them, or as the GPU's compiler does."""
     if name == "registers":
         return nvrtc.compile(kernel, config, Variant(False, True), "sm_90").report.registers
     if name == "error":
         return f"{checked(kernel, config, shape)[1]:.1e}"
-    of = count(kernel, config, problem(kernel, shape))
+    gpus, of = name.startswith(GPU), problem(kernel, shape)
+    of = explain(kernel, config, of, gpu_named("H200")).traffic if gpus else count(kernel, config, of)
     if name == "bytes by tensor maps":
         return f"{of.tile_bytes:,}"
     if name == "FFMAs a wavefront":
         return f"{of.operations.ffma / 32 / of.shared_wavefronts:.1f}"
-    group, field = GROUPS[name]
+    group, field = GROUPS[name.removeprefix(GPU)]
     return f"{getattr(of.groups[group], field):,}"
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tilewright.tools.bench.profile import Profile
-from tilewright.tools.report.figures.palette import owner_color
-from tilewright.tools.report.figures.svg import FAINT, INK, ON_LIGHT, SOFT, Drawing, text_width
+from tilewright.tools.report.figures.palette import OWNERS, ink_on
+from tilewright.tools.report.figures.svg import FAINT, SOFT, Drawing, text_width
 
 REASONS = {
     "selected": "issues",
@@ -17,10 +17,11 @@ REASONS = {
     "wait": "fixed latency (wait)",
     "math_pipe_throttle": "arithmetic unit is busy (math pipe)",
     "gmma": "wgmma",
-    "dispatch_stall": "dispatch",
+    "dispatch_stall": "the dispatcher holds it back (dispatch)",
 }
 """The profiler's reasons, and what they say; the others are drawn together."""
 _OTHERS = "others"
+_COLORS = dict(zip((*REASONS.values(), _OTHERS), (*OWNERS, "#2f4b7c", "#a3d16f", "#f4b6c2", FAINT), strict=True))
 _LEAST = 0.02
 """Share from which on a reason has a place of its own."""
 _NAME, _WIDTH, _BAR, _SIZE = 150.0, 868.0, 34.0, 15.0
@@ -30,23 +31,22 @@ def stalls(profiles: Sequence[Profile]) -> str:
     """One bar a kernel, of what a warp's time goes to, and what the colours mean; as SVG."""
     shares = [_shown(one) for one in profiles]
     reasons = [one for one in (*REASONS.values(), _OTHERS) if any(one in of for of in shares)]
-    colors = {reason: FAINT if reason == _OTHERS else owner_color(number) for number, reason in enumerate(reasons)}
     drawing = Drawing()
     for number, (profile, of) in enumerate(zip(profiles, shares, strict=True)):
         y, x = number * (_BAR + 12), _NAME
         drawing.text(0, y + 22, f"{profile.rung or ''} {profile.kernel}".strip(), _SIZE, bold=True)
         for reason in reasons:
             width = of.get(reason, 0.0) * (_WIDTH - _NAME)
-            drawing.rect(x, y, width, _BAR, colors[reason], title=f"{reason}: {of.get(reason, 0.0):.0%}")
-            label, ink = f"{of.get(reason, 0.0):.0%}", INK if reason == _OTHERS else ON_LIGHT
+            drawing.rect(x, y, width, _BAR, _COLORS[reason], title=f"{reason}: {of.get(reason, 0.0):.0%}")
+            label = f"{of.get(reason, 0.0):.0%}"
             if width > text_width(label, _SIZE) + 6:
-                drawing.text(x + width / 2, y + 22, label, _SIZE, fill=ink, anchor="middle")
+                drawing.text(x + width / 2, y + 22, label, _SIZE, fill=ink_on(_COLORS[reason]), anchor="middle")
             x += width
     x, y = 0.0, len(profiles) * (_BAR + 12) + 14
     for reason in reasons:
         if x and x + 22 + text_width(reason, _SIZE) > _WIDTH:
             x, y = 0.0, y + 24
-        drawing.rect(x, y - 12, 14, 14, colors[reason])
+        drawing.rect(x, y - 12, 14, 14, _COLORS[reason])
         drawing.text(x + 20, y, reason, _SIZE, fill=SOFT)
         x += 44 + text_width(reason, _SIZE)
     return drawing.render(f"What warps wait for: {', '.join(one.kernel for one in profiles)}")

@@ -12,6 +12,7 @@ from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
+from tilewright.tools.explain.cost.prediction import L2_BYTES
 
 SOURCES = "../../src/tilewright/kernels"
 FOLDER = Path(kernels.__file__).parent
@@ -71,7 +72,9 @@ def calculated(expression: str, digits: str) -> str:
     """The value of an expression of numbers, with this many digits behind the point.
 
     It may name the size of squares, n; of the course's GPU the time of arithmetic at that size, arithmetic_ms, the time
-    to move each matrix once, dram_us, and the bandwidth, dram_gbs; and that of an RTX A6000, a6000_dram_gbs.
+    to move each matrix once, dram_us, the bandwidth, dram_gbs, the lines that an L1 cache looks up in a clock, l1_lines,
+    and the bytes of tiles that the L2 cache serves in one for each multiprocessor, l2_bytes; and the bandwidth of an RTX
+    A6000, a6000_dram_gbs.
 
     Raises:
         LookupError: it is no such expression.
@@ -79,6 +82,7 @@ def calculated(expression: str, digits: str) -> str:
     gpu, n = course_gpu(), Problem.parse(SHAPE).n
     names = {"n": n, "dram_gbs": gpu.dram_gbs, "arithmetic_ms": 2 * n**3 / gpu.tflops / 1e9}
     names |= {"dram_us": 12 * n**2 / gpu.dram_gbs / 1e3, "a6000_dram_gbs": find_gpu("RTX A6000", (8, 6)).dram_gbs}
+    names |= {"l1_lines": gpu.multiprocessor.l1_lines, "l2_bytes": L2_BYTES}
     try:
         value = eval(expression, {"__builtins__": {}}, names)
     except (NameError, SyntaxError, TypeError) as error:

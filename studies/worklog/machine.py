@@ -37,7 +37,7 @@ def figure(machine: Machine) -> str:
     most = max(one.gbs or 0 for one in rows)
     least = min(one.gbs or 0 for one in rows) / 3
     drawing.text(_NAME + 16, 14, "a load takes", 14, fill=SOFT)
-    drawing.text(_WIDTH - _BAR, 14, "all multiprocessors read (each line: ten times)", 14, fill=SOFT)
+    drawing.text(_WIDTH - _BAR, 14, "all multiprocessors read (from line to line: ten times)", 14, fill=SOFT)
     for power in range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1):
         x = _WIDTH - _BAR + _BAR * math.log(10**power / least) / math.log(most / least)
         drawing.line(x, 24, x, 24 + _ROW * len(rows), FAINT)

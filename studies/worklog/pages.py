@@ -199,7 +199,6 @@ class Worklog:
             "kernel": partial(listing.whole, kernel),
             "helper": listing.helper,
             "launch": lambda: listing.launch(kernel, facts.config(kernel), problem_of(kernel), course_gpu()),
-            "roof": lambda: listing.roof(problem_of(kernel), course_gpu()),
             "calc": listing.calculated,
             **{name: partial(getattr(facts, name), kernel.name) for name in tables},
             "signs": self.errors.signs,
@@ -210,6 +209,7 @@ class Worklog:
             "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
             "split": partial(variations.split, self.varied),
             "mark": partial(_mark, kernel),
+            "mark_copy": partial(_mark_copy, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
 
@@ -273,3 +273,12 @@ def _mark(kernel: Kernel, config: str = "") -> str:
     """The command that marks an exercise; config as `--config` takes it."""
     name = f"{kernel.name} --config {config}" if config else kernel.name
     return f"`tilewright check {name} && tilewright bench {name} --shape 512`"
+
+
+def _mark_copy(kernel: Kernel, config: str = "") -> str:
+    """The commands that copy a rung for an exercise and mark the copy."""
+    given = f" --config {config}" if config else ""
+    return (
+        f"```\ntilewright new mine --from {kernel.name}{given}\n"
+        "tilewright check mine.cu && tilewright bench mine.cu --shape 512 && tilewright explain mine.cu\n```"
+    )

@@ -43,12 +43,13 @@ def test_a_solution_does_what_its_page_says(page, tmp_path):
     assert kernel.rung == int(page.stem[:2])
     assert solution.steps
     config = kernel.config(parse_overrides(solution.config), capability=(9, 0))
-    for place, step in enumerate(solution.steps):
-        last = changed(kernel, tmp_path / str(place), step.changes)
+    made = [changed(kernel, tmp_path / str(place), step.changes) for place, step in enumerate(solution.steps)]
+    for last, step in zip(made, solution.steps, strict=True):
         kinds = set().union(*(checked(last, config, shape)[0] for shape in shapes(last, config)))
         assert (", ".join(sorted(kinds)) or "nothing found") == step.findings
     sizes = tuple(map(int, solution.shape.split("x"))) if solution.rows else ()
     before = config if last is not kernel else kernel.config(capability=(9, 0))
     for name, *printed in solution.rows:
-        found = [counted(name, kernel, before, sizes), counted(name, last, config, sizes)]
+        after = [counted(name, one, config, sizes) for one in made[1 - len(printed) :]]
+        found = [counted(name, kernel, before, sizes), *after]
         assert printed == (["", compared(*found)] if name == "registers" else found), name

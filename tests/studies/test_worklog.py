@@ -246,8 +246,8 @@ def test_what_caches_did_is_there_where_both_rungs_were_profiled(facts):
     ]
     timed = [profile(name, "64x64x64", **moved, gpu__time_duration_sum=1e7) for name in ("naive", "coalesced")]
     assert Facts(facts.runs, facts.counts, run_of(*timed)).caches("coalesced", "naive").splitlines()[-2:] == [
-        "| the same, a second | 300 GB | 300 GB |",
-        "| of the first worklog, on an A6000 | 15 GB | 110 GB |",
+        "| of DRAM, a second | 300 GB | 300 GB |",
+        "| of DRAM, a second, in the first worklog (A6000) | 15 GB | 110 GB |",
     ]
     missing = Facts(facts.runs, facts.counts, run_of(profiled[0])).caches("coalesced", "naive")
     assert missing.startswith("No profile of this rung is among the records")

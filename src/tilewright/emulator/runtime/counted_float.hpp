@@ -43,11 +43,32 @@ class Product {
 template <typename T>
 using IfProduct = std::enable_if_t<std::is_same_v<T, Product>>;
 
+// Of functions that take a Float alone.
+template <typename T>
+using IfFloat = std::enable_if_t<std::is_same_v<T, Float>>;
+
 class Float {
   public:
     Float() = default;
     constexpr Float(float value) : value_(value) {}
     constexpr float value() const { return value_; }
+
+    // To and from volatile memory; as templates, which are no copies: a Float is trivially copyable.
+    template <typename F, typename = IfFloat<F>>
+    Float(const volatile F& other) : value_(other.value_) {}
+    template <typename T>
+    Float& operator=(const T& other) {
+        return *this = Float(other);
+    }
+    template <typename T>
+    void operator=(const T& other) volatile {
+        value_ = Float(other).value_;
+    }
+    void operator+=(Float other) volatile { *this = Float(*this) + other; }
+    template <typename P, typename = IfProduct<P>>
+    void operator+=(const P& product) volatile {
+        *this = product.plus(value_);
+    }
 
     template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
     explicit constexpr operator T() const {

@@ -233,9 +233,9 @@ def _merged(traffic: Traffic) -> list[str]:
             kind = "loads" if line.pipe == "shared_load" else "stores"
             place = f"{line.source.file}:{line.source.line}" if line.source else "a line that is not known"
             notes.append(
-                f"the compiler merges the shared {kind} of {place} to vectors: {group.written_requests} requests as "
-                f"the source makes them are {group.requests}, and {group.written_wavefronts} wavefronts "
-                f"{group.wavefronts}"
+                f"the compiler merges the shared {kind} of {place} to vectors: {group.written_requests:,} requests as "
+                f"the source makes them are {group.requests:,}, and {group.written_wavefronts:,} wavefronts "
+                f"{group.wavefronts:,}"
             )
     return notes
 

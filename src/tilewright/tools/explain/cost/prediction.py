@@ -39,10 +39,10 @@ _MODELS: Mapping[type, Any] = {
 LAUNCH_US = 1.27
 _L2_SHARE = 0.7
 """Share of the L2 cache that operands can be kept in."""
-_L2_BYTES = 38
+L2_BYTES = 38
 """Bytes that the L2 cache was found to serve in a clock for each multiprocessor, of blocks' tiles, on an H200."""
 _L2_BYTES_OF_COPIES = 21
-"""Bytes like `_L2_BYTES` for tiles that threads of a user kernel copy asynchronously: 21 products by mma.sync, with
+"""Bytes like `L2_BYTES` for tiles that threads of a user kernel copy asynchronously: 21 products by mma.sync, with
 tiles of 64x64 to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the
 most of them. Chosen on these; other sizes, measured since, are as near where blocks fill the GPU. L2's slices then look
 up requests in nine of ten cycles: of lines in the other partition, both partitions may be asked."""
@@ -246,7 +246,7 @@ def _rates(kernel: Kernel, gpu: Gpu) -> tuple[float, float]:
     family = kernel.cost
     if isinstance(family, Warpgroups):
         return warpgroups.L2_BYTES * gpu.multiprocessors * gpu.clock_mhz, warpgroups.DRAM_SHARE
-    size = _L2_BYTES_OF_COPIES if isinstance(family, Staging) and family.copies else _L2_BYTES
+    size = _L2_BYTES_OF_COPIES if isinstance(family, Staging) and family.copies else L2_BYTES
     return size * gpu.multiprocessors * gpu.clock_mhz, 1.0
 
 

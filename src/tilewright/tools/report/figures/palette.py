@@ -7,7 +7,8 @@ from tilewright.tools.report.figures.svg import ON_DARK, ON_LIGHT
 _ANCHORS = ((68, 56, 130), (46, 110, 173), (40, 158, 143), (122, 194, 86), (240, 206, 66), (240, 140, 60))
 """Colours of the lanes, from 0 to 31: violet, blue, teal, green, yellow, orange."""
 
-_OWNERS = ("#4e79a7", "#f1a340", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948")
+OWNERS = ("#4e79a7", "#f1a340", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948")
+"""Colours of blocks and of warps."""
 
 SEVERAL = "#4b5563"
 """Colour of an element that several lanes take."""
@@ -26,7 +27,7 @@ def lane_color(lane: int, lanes: int = 32) -> str:
 
 def owner_color(number: int) -> str:
     """Colour of the number-th block or warp; they come round again."""
-    return _OWNERS[number % len(_OWNERS)]
+    return OWNERS[number % len(OWNERS)]
 
 
 def lighter(color: str, share: float) -> str:
