@@ -10,7 +10,7 @@ from solutions import SOLUTIONS, applied, read
 NOTEBOOK = SOLUTIONS.parent / "notebook.ipynb"
 CELLS = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
 NAMES = {1: "naive", 2: "coalesced", 3: "shared_tiled", 4: "thread_tiled_1d", 5: "thread_tiled_2d"}
-NUMBERS = {1: 16.5, 2: 32.0, 3: 16_384, 4: 0, 5: 4.0}
+NUMBERS = {1: 16.5, 2: 32.0, 3: 16_384, 4: 5.0, 5: 4.0}
 """Right answers of the exercises."""
 
 

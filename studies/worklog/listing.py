@@ -72,9 +72,9 @@ def calculated(expression: str, digits: str) -> str:
     """The value of an expression of numbers, with this many digits behind the point.
 
     It may name the size of squares, n; of the course's GPU the time of arithmetic at that size, arithmetic_ms, the time
-    to move each matrix once, dram_us, the bandwidth, dram_gbs, the lines that an L1 cache looks up in a clock, l1_lines,
-    and the bytes of tiles that the L2 cache serves in one for each multiprocessor, l2_bytes; and the bandwidth of an RTX
-    A6000, a6000_dram_gbs.
+    to move each matrix once, dram_us, the bandwidth, dram_gbs, the lines that an L1 cache looks up in a clock,
+    l1_lines, and the bytes of tiles that the L2 cache serves in one for each multiprocessor, l2_bytes; and that
+    bandwidth of an RTX A6000, a6000_dram_gbs.
 
     Raises:
         LookupError: it is no such expression.
