@@ -106,8 +106,8 @@ def roofline_table(one: Explained) -> FittedTable:
         share = f"issue slots, {100 * issue.multiply_share:.0f}% multiply-adds"
         table.add_row(share, _count(issue.instructions), "", _time(issue.time_us), "")
     for level in line.levels:
-        flops = level.flops_per_byte
-        intensity = f"{flops:,.1f}" if flops >= 1 else f"{flops:.2g}" if flops else ""
+        ratio = level.flops_per_byte
+        intensity = f"{ratio:,.1f}" if ratio >= 1 else f"{ratio:.2g}" if ratio else ""
         slowest = "binds" if one.binds == level.name else ""
         table.add_row(_LEVELS[level.name], _bytes(level.bytes), intensity, _time(level.time_us), slowest)
     return table
