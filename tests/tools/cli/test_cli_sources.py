@@ -49,7 +49,8 @@ def test_new_copies_a_rung_that_passes(run, tmp_path, rung):
     assert "nothing found" in run("check", "mine.cu", "--shape", "67x45x83", "--shape", "64x64x96")
 
 
-@pytest.mark.parametrize("rung", ["naive", "vectorized"])
+@pytest.mark.first(1)
+@pytest.mark.parametrize("rung", ["vectorized", "naive"])
 def test_a_copy_has_the_numbers_of_its_rung(run, rung):
     """Also where tiles do not divide the product, and its rows are not aligned."""
     run("new", "mine", "--from", rung)
