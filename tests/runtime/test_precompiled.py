@@ -55,7 +55,7 @@ def installed(site):
 
 def test_the_code_is_the_compilers_and_so_is_its_report(installed):
     for one in (job(), job(edges=True)):
-        found, made = precompiled.find(*code_of(one)), nvrtc.compile(*code_of(one), lines=False)
+        found, made = precompiled.find(*code_of(one)), nvrtc.compile(*code_of(one), lineinfo=False)
         assert found == made
         assert found.report.registers > 0
 
@@ -72,7 +72,7 @@ def test_what_is_not_in_it_or_of_another_source_is_not_found(installed, tmp_path
 
 def test_what_it_has_is_not_compiled_ahead(installed, monkeypatch):
     compiled = []
-    monkeypatch.setattr(nvrtc, "compile", lambda *code, lines: compiled.append(code))
+    monkeypatch.setattr(nvrtc, "compile", lambda *code, lineinfo: compiled.append(code))
     other = job(BLOCK=8)
     assert list(warming.warmed([job(), other], CAPABILITIES[ARCH])) == [1, 2]
     assert compiled == [code_of(other)]

@@ -85,10 +85,10 @@ def version() -> tuple[int, int]:
     return major, minor
 
 
-def compile(kernel: Kernel, config: Config, variant: Variant, arch: str, lines: bool = True) -> Cubin:
+def compile(kernel: Kernel, config: Config, variant: Variant, arch: str, lineinfo: bool = True) -> Cubin:
     """Compile a kernel for an architecture such as 'sm_90a', or take it from the cache.
 
-    lines: whether the code says which lines of the source it is of, which profilers show; without, it is the same
+    lineinfo: whether the code says which lines of the source it is of, which profilers show; without, it is the same
     wherever the source lies.
 
     Raises:
@@ -96,8 +96,8 @@ def compile(kernel: Kernel, config: Config, variant: Variant, arch: str, lines: 
         EngineUnavailableError: NVRTC is not installed.
     """
     text, defines, folder = _unit(kernel, config, variant)
-    name = str(kernel.source) if lines else kernel.source.name
-    return compile_source(text, name, kernel.entry_point(config), defines, arch, folder, lines)
+    name = str(kernel.source) if lineinfo else kernel.source.name
+    return compile_source(text, name, kernel.entry_point(config), defines, arch, folder, lineinfo)
 
 
 def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[str, int | str], Path | None]:
@@ -186,7 +186,7 @@ def compile_source(
     defines: Mapping[str, int | str],
     arch: str,
     folder: Path | None = None,
-    lines: bool = True,
+    lineinfo: bool = True,
 ) -> Cubin:
     """Compile CUDA C++ that has a kernel called entry, or take it from the cache.
 
@@ -197,7 +197,7 @@ def compile_source(
         defines: macros and their values.
         arch: the architecture, as in 'sm_90a'.
         folder: where headers of its own lie, if it has some.
-        lines: whether profilers are to show the source's lines; the code stays the same.
+        lineinfo: whether profilers are to show the source's lines; the code stays the same.
 
     Raises:
         CompileError: the compiler refuses the source, or the source has no such kernel.
@@ -206,14 +206,14 @@ def compile_source(
     own = included(source, folder) if folder else []
     # CUDA's own headers are of the environment, or of a toolkit: to ask where they lie may start a process.
     headers = cache.texts_key(INCLUDE), cache.texts_key(STANDARD), INCLUDE, folder, sys.prefix, toolkit()
-    options = _options(name, defines, arch, (), lines)
+    options = _options(name, defines, arch, (), lineinfo)
     key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, *headers)
     found, words = cache.read(key, ".cubin"), cache.read(key, ".log")
     cached = found is not None and words is not None
     if found is not None and words is not None:
         code, log = found, words.decode()
     else:
-        code, log = _made("cubin", source, _options(name, defines, arch, _headers(folder), lines), entry)
+        code, log = _made("cubin", source, _options(name, defines, arch, _headers(folder), lineinfo), entry)
     symbol = _symbol(log, entry)
     if symbol is None:
         raise CompileError(f"{name} has no kernel {entry}")

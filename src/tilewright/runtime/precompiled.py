@@ -1,4 +1,4 @@
-"""Machine code that an installed wheel brings, so that a first product waits for no compiler.
+"""Machine code of an installed wheel, so that a first product waits for no compiler.
 
 `tilewright warm --wheel` makes such wheels, one for each architecture. A wheel has a package, as `tilewright_sm_90a`,
 with two files a kernel: NAME.json is an index of codes by `key`, NAME.xz has them in compressed blocks, one after the

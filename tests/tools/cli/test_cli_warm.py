@@ -21,7 +21,9 @@ def compiled(monkeypatch, tmp_path):
     """Kernels that are compiled, with their configs and the architecture; and an empty cache."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     found = []
-    monkeypatch.setattr(nvrtc, "compile", lambda kernel, config, _, arch, lines: found.append((kernel, config, arch)))
+    monkeypatch.setattr(
+        nvrtc, "compile", lambda kernel, config, _, arch, lineinfo: found.append((kernel, config, arch))
+    )
     return found
 
 
@@ -48,7 +50,7 @@ def test_portfolios_are_compiled_each_code_once():
 
 
 def test_a_kernel_that_is_refused_is_an_error(compiled, monkeypatch):
-    def refuses(*_, lines):
+    def refuses(*_, lineinfo):
         raise CompileError("it has no registers")
 
     monkeypatch.setattr(nvrtc, "compile", refuses)

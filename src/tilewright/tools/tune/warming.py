@@ -63,7 +63,7 @@ def warmed(needed: Sequence[Job], capability: tuple[int, int], for_wheel: bool =
     def compile(job: Job) -> None:
         of = job.kernel, job.config, job.variant, arch
         if for_wheel or not precompiled.has(*of):
-            nvrtc.compile(*of, lines=not for_wheel)
+            nvrtc.compile(*of, lineinfo=not for_wheel)
 
     with compilers() as threads:
         started = [threads.submit(compile, job) for job in needed]

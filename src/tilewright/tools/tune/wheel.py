@@ -65,7 +65,7 @@ def _packed(jobs: Sequence[Job], arch: str) -> tuple[dict[str, precompiled.Packe
     for _, members in groupby(ordered, _block_of):
         codes, found = bytearray(), {}
         for kernel, config, variant in ((job.kernel, job.config, job.variant) for job in members):
-            cubin = nvrtc.compile(kernel, config, variant, arch, lines=False)
+            cubin = nvrtc.compile(kernel, config, variant, arch, lineinfo=False)
             found[precompiled.key(kernel, config, variant, arch)] = cubin, len(codes)
             codes += cubin.code
         block = lzma.compress(codes, lzma.FORMAT_XZ, preset=9)
