@@ -14,6 +14,7 @@
 // What a step multiplies, and where sums of tensor cores begin anew, says warp_products.cuh.
 #include "epilogue/warpgroup.cuh"
 #include "float32_parts/parts_of_warps.cuh"
+#include "pipeline/shifted_copies.cuh"
 #include "pipeline/tile_order.cuh"
 #include "pipeline/warp_products.cuh"
 #include "ptx/dependent_launch.cuh"
@@ -54,14 +55,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int steps = depth / BK + (depth % BK != 0);
     TileCopies<FACTOR, A_ALONG_K, BM, SPLIT_PARTS, THREADS> of_a(A, tile.matrix, sizes.m, tile.row);
     TileCopies<FACTOR_B, B_ALONG_K, BN, SPLIT_PARTS, THREADS> of_b(B, tile.matrix, sizes.n, tile.col);
-    const auto load = [&](int step) {
+    const auto load = [&](int step, bool is_first = false) {
         if (step < steps) {
-            of_a.start(shared->stages[step % STAGES].A, depth - step * BK);
-            of_b.start(shared->stages[step % STAGES].B, depth - step * BK);
+            of_a.start(shared->stages[step % STAGES].A, depth - step * BK, is_first);
+            of_b.start(shared->stages[step % STAGES].B, depth - step * BK, is_first);
         }
         commit_copies();
     };
-    for (int step = 0; step < STAGES - 1; ++step) load(step);
+    load(0, true);
+    for (int step = 1; step < STAGES - 1; ++step) load(step);
 
     auto scales = [&] {
         if constexpr (FACTOR_SCALES == 2) {
@@ -75,6 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int step = 0; step < steps; ++step, scales.next()) {
         const auto of_step = scales.now();
         wait_copies<STAGES - 2>();
+        of_a.shift(shared->stages[step % STAGES].A);
+        of_b.shift(shared->stages[step % STAGES].B);
         __syncthreads();  // this step's tiles have come for all threads, and all have read those of the step before
         load(step + STAGES - 1);
         multiply_step(shared->stages[step % STAGES], warp_row, warp_col, of_step, sums);

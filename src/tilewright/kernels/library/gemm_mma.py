@@ -99,6 +99,12 @@ FORMS = (
                 (128, 128, 32, 64, 64, 3, 8),
                 (16, 128, 64, 16, 32, 4, 8),
                 (64, 128, 64, 32, 64, 3, 8),
+                (64, 64, 64, 32, 16, 4, 8),
+                (64, 32, 64, 16, 16, 5, 8),
+                (32, 32, 64, 16, 16, 6, 8),
+                (64, 16, 64, 16, 16, 6, 8),
+                (32, 128, 64, 16, 32, 4, 8),
+                (128, 64, 64, 32, 32, 3, 8),
             ),
         ),
     ),
@@ -148,6 +154,8 @@ FORMS = (
 def _shared_bytes(form: MmaForm, config: Config) -> int:
     """Bytes of all stages, or of what splits factors and what multiplies in float32 in their place."""
     stages = config.STAGES * form.item_bytes * config.BK * (config.BM + config.BN)
+    if form.memory_orders:  # and the ends of lines, along k or across
+        return stages + config.STAGES * VECTOR_BYTES * sum(max(side, config.BK) for side in (config.BM, config.BN))
     if form.split is None:
         return stages
     groups = max(threads_of_warps(config) // splitting.GROUP, 1)
@@ -235,6 +243,7 @@ def _kernel(form: MmaForm) -> Kernel:
         overlaps=True,
         arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "counters"),
         relayouts=lambda config: (None, None) if form.memory_orders else ("row", "column"),
+        shifts_lines=form.memory_orders,
         split=form.split,
         cost=Warps(part=lambda config: (config.WM, config.WN), anew=form.promotes),
         sums=lambda config: _sums(form, config),

@@ -8,6 +8,8 @@
 //           2, 3    1 0 3 2  1 0 3 2
 //           4, 5    2 3 0 1  2 3 0 1
 //           6, 7    3 2 1 0  3 2 1 0
+//
+// Where factors lie at any address, lines have one piece more: shifted_copies.cuh.
 #pragma once
 
 #include "operands.cuh"
@@ -16,9 +18,21 @@
 #include "ptx/mma.cuh"
 #include "tile_io.cuh"
 
+// Whether factors lie in memory as the caller's, at any address; others are copies that start at multiples of 16 bytes.
+constexpr bool ANY_ADDRESS = !ALIGNED && SPLIT_PARTS == 1 && sizeof(FACTOR) == 2;
+
+// The pieces behind those of lines.
+template <bool, int LINES>
+struct LineEnds {
+    uint4 ends[LINES];
+};
+
+template <int LINES>
+struct LineEnds<false, LINES> {};
+
 // Of EXTENT sides, rows of A or columns of B, and BK of k. ALONG_K: lines are sides.
 template <typename T, bool ALONG_K, int EXTENT>
-struct FragmentTile {
+struct FragmentTile : LineEnds<ANY_ADDRESS, ALONG_K ? EXTENT : BK> {
     static_assert(ALONG_K || sizeof(T) == 2, "ldmatrix transposes elements of 16 bits");
     static constexpr int PIECE = 16 / sizeof(T);  // elements
     static constexpr int LINES = ALONG_K ? EXTENT : BK;
@@ -67,7 +81,7 @@ struct FragmentTile {
 
 // What one of THREADS threads copies of a factor: of each of COUNT matrices of `sides` rows (or columns), right behind each other,
 // tile after tile along k.
-template <typename T, bool ALONG_K, int EXTENT, int COUNT, int THREADS>
+template <typename T, bool ALONG_K, int EXTENT, int COUNT, int THREADS, bool = ANY_ADDRESS>
 class TileCopies {
     using Tile = FragmentTile<T, ALONG_K, EXTENT>;
 
@@ -80,7 +94,7 @@ class TileCopies {
           inside(sides - first) {}
 
     // Starts to copy the next tile, from whose start the matrices have `depth` elements along k.
-    __device__ __forceinline__ void start(Tile (&to)[COUNT], int depth) {
+    __device__ __forceinline__ void start(Tile (&to)[COUNT], int depth, bool /* is_first */) {
         const int lines = ALONG_K ? inside : depth, length = (ALONG_K ? depth : inside) - piece() * Tile::PIECE;
         const int bytes = EDGES ? min(max(length, 0), Tile::PIECE) * static_cast<int>(sizeof(T)) : 16;
 #pragma unroll
@@ -94,6 +108,9 @@ class TileCopies {
         }
         next += ALONG_K ? BK : static_cast<long long>(BK) * ld;
     }
+
+    // Moves what this warp has copied of a tile into place: it is there.
+    __device__ __forceinline__ void shift(Tile (&)[COUNT]) const {}
 
   private:
     static constexpr int PASSES = Tile::LINES * Tile::PIECES / THREADS;  // of a matrix's tile
