@@ -22,7 +22,6 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 RECORDS: Mapping[str, tuple[str, ...]] = {
     # Runs of `tilewright bench`: of the rungs, ...
     "ladder": _in(COURSE, "ladder"),
-    "later rungs": _in(COURSE, "rung30"),
     "machine": _in(COURSE, "machine"),
     "occupancy": _in(COURSE, "occupancy"),
     "casts": _in(COURSE, "casts"),

@@ -89,7 +89,7 @@ def write() -> None:
         RecordsError: a file of records cannot be read, or a ratio is of another run.
         OSError: a page cannot be read or written.
     """
-    rungs, (emulated,) = runs("ladder", "later rungs"), runs("emulated")
+    rungs, (emulated,) = runs("ladder"), runs("emulated")
     best, *others = paths("precisions of matmul")[:1] + paths("cases")
     picked = {path: Run.load(path) for path in (best, *others)}
     run, records = rungs[0], own(rungs)

@@ -63,7 +63,7 @@ class Facts:
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return runs("ladder", "later rungs", "variations")
+        return runs("ladder", "variations")
 
     def find(self, kernel: str, shape: str, preferred: Run | None = None) -> Measured | None:
         """A rung's record at some sizes, its own before one where it was picked, with the run that it is of.
