@@ -79,16 +79,18 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
     __device__ __forceinline__ void shift(Tile (&tile)[1]) const {
         if (!shifts) return;  // for all threads or for none
         __syncwarp();
+        uint4 found[PASSES];
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) {
             const int line = line_of(i);
-            uint4* const of_line = tile[0].pieces[line];
-            uint4& own = of_line[Tile::offset_of(line, number())];
+            const uint4* const of_line = tile[0].pieces[line];
+            const uint4& own = of_line[Tile::offset_of(line, number())];
             const uint4& behind = number() == Tile::PIECES - 1 ? tile[0].ends[line] : of_line[Tile::offset_of(line, number() + 1)];
-            const uint4 found = shifted(own, behind, pieces[i].skew);
-            __syncwarp();
-            own = found;
+            found[i] = shifted(own, behind, pieces[i].skew);
         }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < PASSES; ++i) tile[0].pieces[line_of(i)][Tile::offset_of(line_of(i), number())] = found[i];
     }
 
   private:
