@@ -216,9 +216,6 @@ class Kernel:
     """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
     the pair: nothing is copied."""
-    shifts_lines: bool = False
-    """Whether it reads rows (or columns) that start anywhere too, where nothing lies between them: these are not
-    copied."""
     split: Split | None = None
     """Parts that A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it
     reads them as they are."""

@@ -296,8 +296,6 @@ def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Address
         ("A", problem.m, problem.k, problem.a, addresses.a, orders[0]),
         ("B", problem.k, problem.n, problem.b, addresses.b, orders[1]),
     ):  # both have elements of one size
-        ready = kernel.shifts_lines and layout.ld == layout.lines(rows, cols)[1]
-        ready = ready or lines_aligned(layout, rows, cols, problem.dtype, address)
-        if not ready or order not in (None, layout.order):
+        if order not in (None, layout.order) or not lines_aligned(layout, rows, cols, problem.dtype, address):
             wanted[name] = order or layout.order
     return wanted

@@ -7,7 +7,7 @@
 //     pieces and end   | . . . 0 1 2 3 4 | 5 6 7 8 9 10 11 12 | 13 14 15 0 0 0 0 0 |      copied
 //     pieces           | 0 1 2 3 4 5 6 7 | 8 9 10 11 .. 15    |                           shifted
 //
-// What lies before a line is the end of the one before, as there are no gaps; before a matrix, it may belong to nobody.
+// What lies before a line is the end of the one before, or what is between them, or before a matrix: that is not read.
 #pragma once
 
 #include "pipeline/fragment_tile.cuh"
@@ -23,7 +23,7 @@ __device__ __forceinline__ uint4 shifted(const uint4& first, const uint4& second
                       __funnelshift_r(b3, b4, bits));
 }
 
-// Of a thread: its pieces, and one of its warp's ends.
+// Of a thread: its pieces, and some of its warp's ends.
 template <typename T, bool ALONG_K, int EXTENT, int THREADS>
 class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
     using Tile = FragmentTile<T, ALONG_K, EXTENT>;
@@ -48,31 +48,38 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
   public:
     // Of a matrix of the batch, the tiles from side `first` on.
     __device__ __forceinline__ TileCopies(const Factor<T>& factor, int matrix, int sides, int first)
-        : ld(factor.ld), inside(sides - first) {
-        const T* const tile = factor.matrix(matrix) + (ALONG_K ? static_cast<long long>(first) * ld : first);
+        : tile(factor.matrix(matrix) + (ALONG_K ? static_cast<long long>(first) * factor.ld : first)),
+          ld(factor.ld),
+          inside(sides - first),
+          gaps(!ALONG_K && first == 0 && factor.ld > sides) {
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) pieces[i] = Piece(at(tile, ld, line_of(i), number() * Tile::PIECE));
-        end = Piece(at(tile, ld, end_line(), Tile::PIECES * Tile::PIECE));
+#pragma unroll
+        for (int i = 0; i < ENDS; ++i) ends[i] = Piece(at(tile, ld, end_line(i), Tile::PIECES * Tile::PIECE));
         shifts = reinterpret_cast<unsigned long long>(tile) % 16 || ld * sizeof(T) % 16;
     }
 
     // Starts to copy the next tile, from whose start the matrix has `depth` elements along k.
     __device__ __forceinline__ void start(Tile (&to)[1], int depth, bool is_first) {
         const int lines = ALONG_K ? inside : depth, bytes = (ALONG_K ? depth : inside) * static_cast<int>(sizeof(T));
+        const bool all_fronts = gaps || (is_first && ALONG_K && ld > depth);  // of lines, none of which has its neighbour before it
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) {
             const int line = line_of(i);
+            const bool front = number() == 0 && (all_fronts || (is_first && line == 0));
             uint4* const into = &to[0].pieces[line][Tile::offset_of(line, number())];
-            if (is_first && line == 0 && number() == 0) {
-                copy_elements(into, pieces[i], bytes);
-            } else {
-                pieces[i].start(into, bytes - 16 * number(), !EDGES || line < lines ? 16 : 0);
-            }
+            if (!front) pieces[i].start(into, bytes - 16 * number(), !EDGES || line < lines ? 16 : 0);
             pieces[i].step(ld);
         }
-        const bool exists = !EDGES || end_line() < lines;
-        if (has_end()) end.start(&to[0].ends[end_line()], bytes - 16 * Tile::PIECES, exists && end.skew > 0 ? 16 : 0);
-        end.step(ld);
+#pragma unroll
+        for (int i = 0; i < ENDS; ++i) {
+            const int line = end_line(i);
+            const bool exists = !EDGES || line < lines;
+            if (has_end(i)) ends[i].start(&to[0].ends[line], bytes - 16 * Tile::PIECES, exists && ends[i].skew > 0 ? 16 : 0);
+            ends[i].step(ld);
+        }
+        if ((all_fronts || is_first) && number() == 0) copy_fronts(to[0], all_fronts ? lines : min(lines, 1), bytes);
+        tile += ALONG_K ? BK : static_cast<long long>(BK) * ld;
     }
 
     // Moves what this warp has copied of a tile into place.
@@ -96,28 +103,37 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
   private:
     static constexpr int PASSES = Tile::LINES * Tile::PIECES / THREADS;
     static constexpr int ABREAST = 32 / Tile::PIECES;  // lines of a warp in a pass
-    static_assert(32 % Tile::PIECES == 0 && PASSES * ABREAST <= 32, "a line's pieces are one warp's, and a thread has one end");
+    static constexpr int ENDS = (PASSES * ABREAST + 31) / 32;
+    static_assert(32 % Tile::PIECES == 0, "a line's pieces are one warp's");
 
     static __device__ __forceinline__ int number() { return threadIdx.x % Tile::PIECES; }  // of a thread's pieces in their lines
     static __device__ __forceinline__ int line_of(int i) { return i * (THREADS / Tile::PIECES) + threadIdx.x / Tile::PIECES; }
-    static __device__ __forceinline__ bool has_end() { return threadIdx.x % 32 < PASSES * ABREAST; }
-    static __device__ __forceinline__ int end_line() {  // a line of its warp's
-        const int lane = threadIdx.x % 32;
-        return lane / ABREAST * (THREADS / Tile::PIECES) + threadIdx.x / 32 * ABREAST + lane % ABREAST;
+    static __device__ __forceinline__ int end_of(int i) { return 32 * i + threadIdx.x % 32; }  // of the warp's
+    static __device__ __forceinline__ bool has_end(int i) { return end_of(i) < PASSES * ABREAST; }
+    static __device__ __forceinline__ int end_line(int i) {
+        return end_of(i) / ABREAST * (THREADS / Tile::PIECES) + threadIdx.x / 32 * ABREAST + end_of(i) % ABREAST;
     }
 
-    // A piece by elements, `bytes` of which are in the matrix.
-    static __device__ __forceinline__ void copy_elements(uint4* to, const Piece& piece, int bytes) {
-        unsigned words[4] = {};
-#pragma unroll
-        for (int i = 0; i < 16; i += 2) {
-            if (i < piece.skew || i >= bytes + piece.skew) continue;
-            words[i / 4] |= static_cast<unsigned>(reinterpret_cast<const unsigned short*>(piece.from)[i / 2]) << i % 4 * 8;
+    // The first pieces of lines, by elements.
+    __device__ __forceinline__ void copy_fronts(Tile& to, int lines, int bytes) const {
+#pragma unroll 1
+        for (int i = 0; i < PASSES; ++i) {
+            const int line = line_of(i);
+            const T* const from = at(tile, ld, line, 0);
+            const int before = reinterpret_cast<unsigned long long>(from) % 16 / sizeof(T);
+            unsigned short* const into = reinterpret_cast<unsigned short*>(&to.pieces[line][Tile::offset_of(line, 0)]);
+            if (line > 0 && lines == 1) break;
+#pragma unroll 1
+            for (int k = 0; k < Tile::PIECE; ++k) {
+                const bool exists = line < lines && k >= before && (k - before) * static_cast<int>(sizeof(T)) < bytes;
+                into[k] = exists ? reinterpret_cast<const unsigned short*>(from)[k - before] : 0;
+            }
         }
-        *to = make_uint4(words[0], words[1], words[2], words[3]);
     }
 
-    Piece pieces[PASSES], end;
+    const T* tile;  // its first element
+    Piece pieces[PASSES], ends[ENDS];
     int ld, inside;  // sides from the tile's first on
+    bool gaps;       // whether tiles begin where lines do, behind a gap
     bool shifts;     // whether some line does not start at a multiple of 16 bytes
 };
