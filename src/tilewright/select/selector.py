@@ -219,19 +219,21 @@ def compared_on(
     if not fitted.configs:
         return None
     kernels = (kernel_for(dtype),) if grouped else KERNELS
+    known = {(one.kernel, one.config) for one in fitted.configs}
+    surveyed = {kernel for kernel, _ in known}
     configs = [
         (kernel, config)
         for kernel in kernels
         if dtype in kernel.support.factors and kernel.support.runs_on(capability, dtype) and kernel.meets(precision)
         for config in dict.fromkeys((*kernel.candidates(capability), *(orders.own(kernel) if order else ())))
-        if order is None or kernel.sums(config).order == order
+        # Lent models err more, and the one that promises too much would be picked.
+        if (kernel.sums(config).order == order if order else kernel not in surveyed or (kernel, config) in known)
     ]
     models = [Fitted(*choice, lent(*choice, fitted.configs, measured_on, gpu)) for choice in configs]
     if not models:
         return None
-    known = {(one.kernel, one.config) for one in fitted.configs}
     corrected = [(one.kernel, one.config) in known for one in models]
-    return _Candidates(Models(gpu, models, fitted.correction, corrected), {kernel for kernel, _ in known})
+    return _Candidates(Models(gpu, models, fitted.correction, corrected), surveyed)
 
 
 def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, device: str = "") -> float:

@@ -78,7 +78,7 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
             if (has_end(i)) ends[i].start(&to[0].ends[line], bytes - 16 * Tile::PIECES, exists && ends[i].skew > 0 ? 16 : 0);
             ends[i].step(ld);
         }
-        if ((all_fronts || is_first) && number() == 0) copy_fronts(to[0], all_fronts ? lines : min(lines, 1), bytes);
+        if ((all_fronts || is_first) && number() == 0) copy_fronts(to[0], all_fronts, lines, bytes);
         tile += ALONG_K ? BK : static_cast<long long>(BK) * ld;
     }
 
@@ -114,15 +114,15 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
         return end_of(i) / ABREAST * (THREADS / Tile::PIECES) + threadIdx.x / 32 * ABREAST + end_of(i) % ABREAST;
     }
 
-    // The first pieces of lines, by elements.
-    __device__ __forceinline__ void copy_fronts(Tile& to, int lines, int bytes) const {
+    // The first pieces of all lines, or of the first alone, by elements.
+    __device__ __forceinline__ void copy_fronts(Tile& to, bool all, int lines, int bytes) const {
 #pragma unroll 1
         for (int i = 0; i < PASSES; ++i) {
             const int line = line_of(i);
+            if (!all && line > 0) break;
             const T* const from = at(tile, ld, line, 0);
             const int before = reinterpret_cast<unsigned long long>(from) % 16 / sizeof(T);
             unsigned short* const into = reinterpret_cast<unsigned short*>(&to.pieces[line][Tile::offset_of(line, 0)]);
-            if (line > 0 && lines == 1) break;
 #pragma unroll 1
             for (int k = 0; k < Tile::PIECE; ++k) {
                 const bool exists = line < lines && k >= before && (k - before) * static_cast<int>(sizeof(T)) < bytes;
