@@ -15,13 +15,8 @@ time and keep a bit less, so that the precisions are met as on Hopper. A GPU wit
 has no float8 instruction for warps: the compiler makes float16 of float8 in registers; results are right, and more
 exact.
 
-These kernels run wherever they are named, and were measured nowhere, so the selector multiplies the cost model's guess
-by 1.25, and by that twice next to kernels of the same precision that were measured on GPUs of another compute
-capability. So gemm_mma is picked on an A100, an RTX A6000 and a B200; gemm_mma_fp8 for all but a few rows where there
-is float8 and no wgmma; gemm_mma_tf32 not on GeForce GPUs, whose tensor cores add up in float32 at half the rate. Parts
-are picked for large products on an A100, whose tensor cores make 16 bfloat16 products in the time of a float32 one, and
-by little on a B200; with a weaker precision on an RTX A6000, an L4 and an L40S, which make 4. GeForce GPUs make 2, and
-get none.
+Lines of 16-bit factors may start at any address (shifted_copies.cuh): of small products, a copy takes longer than that.
+So gemm_mma is picked on Hopper too, where factors are unaligned and few.
 """
 
 from dataclasses import dataclass, replace
