@@ -52,6 +52,7 @@ HEADERS = {
     "operands.cuh": ("gemm_fp8_nn",),
     "pipeline/direct_load.cuh": ("skinny",),
     "pipeline/fragment_tile.cuh": ("gemm_mma",),
+    "pipeline/shifted_copies.cuh": ("gemm_mma",),
     "float32_parts/part_range.cuh": ("gemm_mma_fp16x3",),
     "pipeline/tile_order.cuh": ("gemm_sm90",),
     "pipeline/grouped_order.cuh": ("grouped_sm90",),
