@@ -14,7 +14,7 @@ from studies.results import paths
 from studies.templates import block, redraw
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
-from tilewright.select.tables.entry import Entry, best_by_problem
+from tilewright.select.tables.entry import Entry, rank
 from tilewright.select.tables.store import SHIPPED
 from tilewright.select.tables.table import Table, file_name
 from tilewright.tools.bench.suites import shapes
@@ -71,8 +71,10 @@ def winners(entries: Sequence[Entry]) -> str:
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
     """Fastest entries of each problem that keep float32's promise, of those that err little; by case and work."""
-    best = best_by_problem(entry for entry in entries if entry.meets(None)).values()
-    return sorted(best, key=lambda entry: (entry.case, entry.work, entry.problem))
+    best: dict[object, Entry] = {}
+    for one in sorted((entry for entry in entries if entry.meets(None)), key=rank):
+        best.setdefault(one.problem, one)
+    return sorted(best.values(), key=lambda entry: (entry.case, entry.work, entry.problem))
 
 
 def _in_suite(entry: Entry) -> bool:

@@ -19,7 +19,7 @@ from tilewright.select.selector import select, unhidden_us
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import SurveyModels
+from tilewright.select.tables.table import SurveyModels, Table
 
 CAPABILITIES = [None, (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)]
 GPUS = [("NVIDIA H200", (9, 0)), ("NVIDIA A100-SXM4-80GB", (8, 0)), ("unheard of", (8, 6))]
@@ -204,10 +204,12 @@ def test_models_of_a_users_survey_come_before_those_that_ship(own_tables):
         selector.compared_on.cache_clear()
 
 
-def test_entries_of_kernels_and_configs_that_are_gone_are_passed_over():
+def test_entries_of_kernels_and_configs_that_are_gone_are_passed_over(own_tables):
     stale = replace(entry("64", "vectorized", 1000), config={"BM": 7})
     gone = replace(entry("64", "vectorized", 1000), kernel="gone")
-    store.save("NVIDIA X", (8, 0), [stale, gone, entry("64", "coalesced", 900)])
+    own_tables.mkdir()
+    Table.of("NVIDIA X", (8, 0), [stale, gone, entry("64", "coalesced", 900)]).save(own_tables / "nvidia_x.json")
+    store.forget()
     assert select(Problem.parse("64"), (8, 0), "NVIDIA X")[0] is find("coalesced")
 
 

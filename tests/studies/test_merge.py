@@ -120,7 +120,8 @@ def test_a_journal_gives_the_fastest_of_every_kernel(tmp_path, run):
 
     def trial(kernel, time_us, **changes):
         fields = {
-            "device": "NVIDIA X", "digest": source_digest(find(kernel)), "kernel": kernel, "config": {"T": time_us},
+            "device": "NVIDIA X", "digest": source_digest(find(kernel)), "kernel": kernel,
+            "config": dict(find(kernel).config()),
             "m": 256, "n": 256, "k": 256, "case": "NN float32", "outcome": "timed",
         }  # fmt: skip
         journal.append(Trial(time_us=time_us, **(fields | changes)))
@@ -133,7 +134,7 @@ def test_a_journal_gives_the_fastest_of_every_kernel(tmp_path, run):
     trial("naive", 91, outcome="stopped")
     trial("naive", 92, device="another")
     _, table = merge.merge([run(), journal.path], tmp_path / "table.json")
-    found = [(entry.kernel, entry.config["T"]) for entry in table.entries if entry.m == 256]
+    found = [(entry.kernel, round(entry.time_us)) for entry in table.entries if entry.m == 256]
     assert found == [("vectorized", 100), ("coalesced", 130)]
 
 

@@ -35,19 +35,24 @@ def entry(m, kernel, gflops, baseline=None, error=None, n=1):
 
 
 def test_winners_are_the_fastest_that_err_little_in_the_order_of_their_work():
-    entries = [entry(9, "a", 3), entry(2, "b", 1.0, 2.0, 0.75), entry(9, "c", 4), entry(9, "d", 5, error=1.6)]
+    entries = [
+        entry(9, "naive", 3),
+        entry(2, "coalesced", 1.0, 2.0, 0.75),
+        entry(9, "padded", 4),
+        entry(9, "vectorized", 5, error=1.6),
+    ]
     assert tuning.fastest(entries) == [entries[1], entries[2]]
 
 
 def test_winners_are_shown_for_the_suites_and_counted_by_kernel_for_all_problems():
-    in_suite = entry(64, "a", 3, 2, 0.5, n=64)
-    entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
+    in_suite = entry(64, "naive", 3, 2, 0.5, n=64)
+    entries = [in_suite, entry(9, "coalesced", 4, 2), entry(2, "naive", 1.0, 2.0), entry(3, "naive", 8.0, 1.0)]
     assert tuning.winners(entries).splitlines()[2:] == [
-        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |  |"
+        "| 64x64x64 | NN float32 | `naive` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |  |"
     ]
     assert tuning.kernels(entries).splitlines()[2:] == [
-        "| NN float32 | `a` | 3 | 2x1x1 | 64x64x64 | 1.82x |",
-        "| NN float32 | `b` | 1 | 9x1x1 | 9x1x1 | 2.00x |",
+        "| NN float32 | `naive` | 3 | 2x1x1 | 64x64x64 | 1.82x |",
+        "| NN float32 | `coalesced` | 1 | 9x1x1 | 9x1x1 | 2.00x |",
     ]
 
 

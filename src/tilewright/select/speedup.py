@@ -9,13 +9,13 @@ import numpy as np
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import Problem
+from tilewright.kernels import find
 from tilewright.kernels.support import VECTOR_BYTES, Addresses
 from tilewright.select.model import Floats, ProblemSizes
 from tilewright.select.orders import order_of
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import timed_case, types_of
-from tilewright.select.tables.entry import Entry, found_kernel, rank
-from tilewright.select.tables.entry import order_of as order_of_entry
+from tilewright.select.tables.entry import Entry, rank
 
 _NEIGHBOURS = 8
 """Tabled problems that are asked."""
@@ -128,14 +128,9 @@ def _measured(
     for table in (one for one in store.of_gpu(device, capability) if one.capability == capability):
         found: dict[object, Entry] = {}
         for entry in sorted(table.entries_of(case), key=rank):
-            if entry.baseline_gflops and _counts(entry, promise, order):
+            rounds = find(entry.kernel).support.precision == "tf32"
+            counts = entry.meets(promise) and rounds == (promise == "tf32") and order in (None, entry.order)
+            if entry.baseline_gflops and counts:
                 found.setdefault(entry.problem[:4], entry)
         best = found | best
     return _TabledCase(case, best.values()) if best else None
-
-
-def _counts(entry: Entry, promise: str | None, order: str | None) -> bool:
-    kernel = found_kernel(entry.kernel)
-    if kernel is None or not kernel.meets(promise) or (kernel.support.precision == "tf32") != (promise == "tf32"):
-        return False
-    return order is None or order_of_entry(entry.kernel, entry.choice[1]) == order

@@ -47,8 +47,8 @@ FAULTS = (
     ),
     Fault(
         "tables: the older measurement counts",
-        "kept = best_of_kernels((*self.of_today().entries, *entries))",
-        "kept = best_of_kernels((*entries, *self.of_today().entries))",
+        "kept = best_of_kernels((*self.entries, *entries))",
+        "kept = best_of_kernels((*entries, *self.entries))",
         "what was measured anew is not in the table",
     ),
     Fault(

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-from tilewright.core.errors import KernelNotFoundError
 from tilewright.core.problem import Shaped
-from tilewright.kernels import find, recorded
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels import find
+from tilewright.kernels.config import Config
 from tilewright.select.tables.cases import types_of
 
 ACCURATE_WITHIN = 1.5
@@ -15,9 +13,6 @@ ACCURATE_WITHIN = 1.5
 
 Shape = tuple[int, int, int, int, str]
 """m, n, k, batch and case of a problem."""
-
-Choice = tuple[str, tuple[tuple[str, int], ...]]
-"""A kernel's name, and its parameters in the order of their names."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +62,13 @@ class Entry(Shaped):
         return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.meets(None)
 
     def meets(self, promise: str | None) -> bool:
-        """Whether its kernel keeps what a problem promises: `Kernel.meets`. One that no longer exists does."""
-        kernel = found_kernel(self.kernel)
-        return kernel is None or kernel.meets(promise)
+        """Whether its kernel keeps what a problem promises: `Kernel.meets`."""
+        return find(self.kernel).meets(promise)
+
+    @property
+    def order(self) -> str | None:
+        """The config's order of sums; None where it has none."""
+        return find(self.kernel).sums(Config(self.config)).order
 
     @property
     def time_us(self) -> float:
@@ -77,43 +76,14 @@ class Entry(Shaped):
         return 2 * self.work / self.gflops / 1e3
 
     @property
-    def choice(self) -> Choice:
-        """Kernel and config."""
-        return self.kernel, tuple(sorted(self.config.items()))
-
-    @property
     def identity(self) -> tuple[object, ...]:
         """Problem, kernel and config: a newer entry with the same ones replaces this one."""
-        return (*self.problem, *self.choice)
+        return *self.problem, self.kernel, Config(self.config)
 
 
 def rank(entry: Entry) -> tuple[bool, float]:
     """The smallest is the best: what errs little comes before what errs much, then the fastest."""
     return not entry.accurate, -entry.gflops
-
-
-def best_by_problem(entries: Iterable[Entry]) -> dict[Shape, Entry]:
-    """The fastest entry of each problem, of those that err little if some do."""
-    best: dict[Shape, Entry] = {}
-    for entry in sorted(entries, key=rank):
-        best.setdefault(entry.problem, entry)
-    return best
-
-
-@lru_cache(maxsize=4096)
-def order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
-    """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
-    now, found = recorded(kernel, dict(config)), found_kernel(kernel)
-    return None if now is None or found is None else found.sums(now).order
-
-
-@lru_cache
-def found_kernel(name: str) -> Kernel | None:
-    """The kernel of this name; None where there is none any more."""
-    try:
-        return find(name)
-    except KernelNotFoundError:
-        return None
 
 
 def best_of_kernels(entries: Iterable[Entry]) -> list[Entry]:
@@ -122,6 +92,6 @@ def best_of_kernels(entries: Iterable[Entry]) -> list[Entry]:
     by_identity = {entry.identity: entry for entry in entries}
     best: dict[object, Entry] = {}
     for entry in sorted(by_identity.values(), key=rank):
-        kind = order_of(entry.kernel, entry.choice[1]), entry.config.get("PINGPONG")
-        best.setdefault((entry.problem, entry.kernel, kind), entry)
+        kind = entry.kernel, entry.order, entry.config.get("PINGPONG")
+        best.setdefault((entry.problem, kind), entry)
     return list(best.values())

@@ -31,14 +31,14 @@ def user_folder() -> Path:
 def load(gpu: str) -> tuple[Table, ...]:
     """The tables of a GPU, the user's before the shipped one; read once in a process.
 
-    A user's table is given in today's parameters. One that cannot be read is warned of and left out.
+    A user's table that cannot be read is warned of and left out.
     """
     ships = SHIPPED / file_name(gpu)
     found = [table for table in ([_shipped(ships)] if ships.is_file() else []) if table.gpu == gpu]
     path = user_folder() / file_name(gpu)
     if path.is_file():
         try:
-            found.insert(0, Table.load(path).of_today())
+            found.insert(0, Table.load(path))
         except RecordsError as error:
             warnings.warn(f"a table is left out: {error}", RuntimeWarning, stacklevel=2)
     return tuple(found)

@@ -16,9 +16,9 @@ them, of which a process reads those that it asks for: the first product waits f
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,80 +161,69 @@ class Table:
     def _fitted(self, dtype: str) -> SurveyModels:
         found = []
         for line in self.models[dtype]:
-            number, together, *coefficients = map(float, line.split())
-            choice = self.choices[int(number)]
-            if (config := recorded(choice[0], config_of(choice))) is not None:
-                found.append(Fitted(find(choice[0]), config, ConfigModel(together, tuple(coefficients))))
+            choice, together, *coefficients = map(float, line.split())
+            if (config := self._config(int(choice))) is not None:
+                kernel = find(self.choices[int(choice)][0])
+                found.append(Fitted(kernel, config, ConfigModel(together, tuple(coefficients))))
         if not (trees := self.trees.get(dtype)):
             return SurveyModels(found)
         features, thresholds, leaves = np.split(_numbers(trees), (DEPTH, 2 * DEPTH), axis=1)
         return SurveyModels(found, Correction(features.T.astype(np.int64), thresholds.T, leaves / _LEAVES))
 
-    def of_today(self) -> "Table":
-        """This table in the parameters that kernels have now, without kernels and configs that no longer exist."""
-        now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
-        return Table.of(self.gpu, self.capability, self._entries_with(now), self.fitted)
-
     def merged(self, entries: Iterable[Entry], models: ModelsByType | None = None) -> "Table":
         """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
-        kept = best_of_kernels((*self.of_today().entries, *entries))
+        kept = best_of_kernels((*self.entries, *entries))
         return Table.of(self.gpu, self.capability, kept, {**self.fitted, **(models or {})})
 
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
         """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
-        lines = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}")
-        for case in same_speed_cases(timed_case(problem)) if lines else ():
-            if found := [(text, line) for text, line in lines or () if same_speed_cases(text)[0] == case]:
+        by_case = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}")
+        for case in same_speed_cases(timed_case(problem)) if by_case else ():
+            if by_case and case in by_case:
                 dense = problem_of(problem.m, problem.n, problem.k, case, problem.batch)
                 if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
-                    for text, line in found:
-                        yield from self._entries_of(text, line, self._configs)
+                    yield from self._entries_of(by_case[case])
                 return
-
-    @cached_property
-    def _lines(self) -> dict[str, list[tuple[str, str]]]:
-        """By sizes, problems' lines and their cases."""
-        found: dict[str, list[tuple[str, str]]] = {}
-        for case, lines in self.cases.items():
-            for line in lines:
-                found.setdefault(line.partition("|")[0], []).append((case, line))
-        return found
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
         for one in same_speed_cases(case):
-            same = {text: lines for text, lines in self.cases.items() if same_speed_cases(text)[0] == one}
-            yield from self._entries_with(self._configs, same)
+            for by_case in self._lines.values():
+                yield from self._entries_of(by_case.get(one, ()))
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """All measurements, one by one."""
-        return tuple(self._entries_with(self._configs))
+        """All measurements, one by one, in the parameters that kernels have now, without configs that are gone."""
+        return tuple(self._entries_of((case, line) for case, lines in self.cases.items() for line in lines))
 
     @cached_property
-    def _configs(self) -> list[dict[str, int]]:
-        return [dict(zip(names, values, strict=True)) for _, names, values in self.choices]
-
-    def _entries_with(
-        self, configs: Sequence[Mapping[str, int] | None], cases: Mapping[str, Sequence[str]] | None = None
-    ) -> Iterator[Entry]:
-        """The measurements of cases, or all, but those of choices without a config here."""
-        for case, lines in (self.cases if cases is None else cases).items():
+    def _lines(self) -> dict[str, dict[str, list[tuple[str, str]]]]:
+        """Problems' cases and lines, by sizes and then by the case whose products take the same time."""
+        found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        for case, lines in self.cases.items():
+            same = same_speed_cases(case)[0]
             for line in lines:
-                yield from self._entries_of(case, line, configs)
+                found.setdefault(line.partition("|")[0], {}).setdefault(same, []).append((case, line))
+        return found
 
-    def _entries_of(self, case: str, line: str, configs: Sequence[Mapping[str, int] | None]) -> Iterator[Entry]:
-        """The measurements of a problem, but those of choices without a config here."""
-        sizes, *cells = line.split("|")
-        m, n, k, batch = map(int, sizes.split())
-        for cell in cells:
-            choice, gflops, *others, run = cell.split()
-            if (config := configs[int(choice)]) is not None:
-                kernel, (revision, after_other_work) = self.choices[int(choice)][0], self.runs[int(run)]
-                baseline, error = (None if one == _UNKNOWN else float(one) for one in others)
-                speeds = float(gflops), baseline, error
-                yield Entry(m, n, k, case, kernel, config, *speeds, revision, after_other_work, batch)
+    @cached_property
+    def _config(self) -> Callable[[int], Config | None]:
+        """The config of a choice in the parameters of now; None where the kernel or the config no longer exists."""
+        return cache(lambda number: recorded(self.choices[number][0], config_of(self.choices[number])))
+
+    def _entries_of(self, problems: Iterable[tuple[str, str]]) -> Iterator[Entry]:
+        """The measurements of problems, each given by its case and its line."""
+        for case, line in problems:
+            sizes, *cells = line.split("|")
+            m, n, k, batch = map(int, sizes.split())
+            for cell in cells:
+                choice, gflops, *others, run = cell.split()
+                if (config := self._config(int(choice))) is not None:
+                    kernel, (revision, after_other_work) = self.choices[int(choice)][0], self.runs[int(run)]
+                    baseline, error = (None if one == _UNKNOWN else float(one) for one in others)
+                    speeds = float(gflops), baseline, error
+                    yield Entry(m, n, k, case, kernel, config, *speeds, revision, after_other_work, batch)
 
 
 def _read(facts: Any) -> Table:
