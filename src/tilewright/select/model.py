@@ -27,12 +27,20 @@ from tilewright.select.trees import Correction
 
 Floats = NDArray[np.float64]
 
-TERMS = (
-    "launch", "factor_bytes", "result_bytes", "a_unaligned", "b_unaligned", "d_unaligned", "a_unaligned_bytes",
-    "b_unaligned_bytes", "d_unaligned_bytes", "log_k", "bytes_past_l2", "steps_a_row", "steps_a_column", "steps_b_row",
-    "steps_b_column", "steps_a_unaligned", "steps_b_unaligned", "waves", "waves_d_unaligned", "work", "l2_bytes",
-    "steps_of_block", "log_waves",
-)  # fmt: skip
+_EACH, _WAVES, _LONGEST, _FILLED, _WORK, _L2_BYTES, _LOG_WAVES, _ONE = range(8)
+_A, _B, _FACTORS, _D, _LOG_K, _PAST_L2 = range(8, 14)
+"""Rows of `Grids.counts` that terms are made of."""
+
+_COUNTED = {
+    "launch": _ONE, "factor_bytes": _FACTORS, "result_bytes": _D, "a_unaligned": _ONE, "b_unaligned": _ONE,
+    "d_unaligned": _ONE, "a_unaligned_bytes": _A, "b_unaligned_bytes": _B, "d_unaligned_bytes": _D, "log_k": _LOG_K,
+    "bytes_past_l2": _PAST_L2, "steps_a_row": _LONGEST, "steps_a_column": _LONGEST, "steps_b_row": _LONGEST,
+    "steps_b_column": _LONGEST, "steps_a_unaligned": _LONGEST, "steps_b_unaligned": _LONGEST, "waves": _WAVES,
+    "waves_d_unaligned": _WAVES, "work": _WORK, "l2_bytes": _L2_BYTES, "steps_of_block": _EACH, "log_waves": _LOG_WAVES,
+}  # fmt: skip
+"""By the names of `TERMS`, the rows that they are, times `ProblemSizes.factors`."""
+
+TERMS, _COUNTED_ROWS = tuple(_COUNTED), np.array(list(_COUNTED.values()))
 """Names of the terms of the linear form. Bytes count in megabytes. "steps" are those that one multiprocessor takes one
 after the other, in whole waves of blocks; "work" is without what the last wave leaves idle."""
 
@@ -149,20 +157,10 @@ class Grid(NamedTuple):
 FEATURES = 21
 """Numbers of a config on a problem that trees ask for."""
 
-_EACH, _WAVES, _LONGEST, _FILLED, _WORK, _L2_BYTES, _LOG_WAVES, _ONE = range(8)
-_A, _B, _FACTORS, _D, _LOG_K, _PAST_L2 = range(8, 14)
 _OF_TERMS, _OF_FEATURES, _OF_PROBLEM = slice(14), slice(14, 14 + FEATURES), slice(_A, 24)
 _FILLED_FEATURE, _IDLE, _EACH_FEATURE, _FULL, _OF_GRID = 24, 25, 26, slice(27, 29), slice(29, 35)
 _TILED, _TILES_AND_STEPS = slice(35, 38), slice(36, 38)
 """Rows of `Grids.counts`."""
-
-_COUNTED = np.array(
-    (
-        _ONE, _FACTORS, _D, _ONE, _ONE, _ONE, _A, _B, _D, _LOG_K, _PAST_L2, _LONGEST, _LONGEST, _LONGEST, _LONGEST,
-        _LONGEST, _LONGEST, _WAVES, _WAVES, _WORK, _L2_BYTES, _EACH, _LOG_WAVES,
-    )
-)  # fmt: skip
-"""The row of `Grids.counts` that each of `TERMS` is, times `ProblemSizes.factors`."""
 
 
 class Grids:
@@ -219,7 +217,7 @@ class Grids:
 
 def terms_of(counts: Floats, factors: Floats) -> Floats:
     """The terms, one a row, of counts and `ProblemSizes.factors`, a column for each problem."""
-    return counts.take(_COUNTED, axis=0) * factors
+    return counts.take(_COUNTED_ROWS, axis=0) * factors
 
 
 class ConfigModel(NamedTuple):
@@ -359,6 +357,6 @@ class Models:
         kind = sizes[7:]
         if kind not in self._by_kind:
             weights = np.zeros((_OF_TERMS.stop, len(self.fitted)))
-            np.add.at(weights, _COUNTED, (self._coefficients * sizes.factors).T)
+            np.add.at(weights, _COUNTED_ROWS, (self._coefficients * sizes.factors).T)
             self._by_kind[kind] = weights
         return self._by_kind[kind]

@@ -7,7 +7,7 @@ matrices of all groups.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Order, Problem
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.support import Addresses
 from tilewright.select import orders
@@ -214,8 +214,7 @@ def compared_on(
 
     precision: what kernels meet. order: of their sums; None for any.
     """
-    gpu = find_gpu(device, capability)
-    measured_on, fitted = store.fitted(device, capability, dtype)
+    _, fitted = store.fitted(device, capability, dtype)
     if not fitted.configs:
         return None
     kernels = (kernel_for(dtype),) if grouped else KERNELS
@@ -229,19 +228,23 @@ def compared_on(
         # Lent models err more, and the one that promises too much would be picked.
         if (kernel.sums(config).order == order if order else kernel not in surveyed or (kernel, config) in known)
     ]
-    models = [Fitted(*choice, lent(*choice, fitted.configs, measured_on, gpu)) for choice in configs]
-    if not models:
+    if not configs:
         return None
-    corrected = [(one.kernel, one.config) in known for one in models]
-    return _Candidates(Models(gpu, models, fitted.correction, corrected), surveyed)
+    models = _models(configs, device, find_gpu(device, capability), dtype)
+    return _Candidates(models, surveyed)
+
+
+def _models(configs: Sequence[tuple[Kernel, Config]], device: str, gpu: Gpu, dtype: str) -> Models:
+    """The models of configs on a GPU, for factors of a type."""
+    measured_on, fitted = store.fitted(device, gpu.capability, dtype)
+    known = {(one.kernel, one.config) for one in fitted.configs}
+    models = [Fitted(*choice, lent(*choice, fitted.configs, measured_on, gpu)) for choice in configs]
+    return Models(gpu, models, fitted.correction, [choice in known for choice in configs])
 
 
 def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, device: str = "") -> float:
     """Microseconds that a config is expected to take on a problem."""
-    measured_on, fitted = store.fitted(device, gpu.capability, problem.dtype)
-    own = Fitted(kernel, config, lent(kernel, config, fitted.configs, measured_on, gpu))
-    corrected = any((one.kernel, one.config) == (kernel, config) for one in fitted.configs)
-    return float(Models(gpu, [own], fitted.correction, [corrected]).us(ProblemSizes.of(problem))[0])
+    return float(_models([(kernel, config)], device, gpu, problem.dtype).us(ProblemSizes.of(problem))[0])
 
 
 def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) -> _Measured | None:
@@ -281,9 +284,8 @@ def unhidden_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> f
     activation = problem.epilogue.activation
     if activation is None or config.get("PINGPONG", 1):
         return 0.0
-    tile = kernel.tile(config)
     waves = ceil_div(kernel.tiles(problem, config), gpu.multiprocessors)
-    return waves * tile.m * tile.n * _ACTIVATION_NS[activation] / 1e3
+    return waves * _results(kernel, config) * _ACTIVATION_NS[activation] / 1e3
 
 
 def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
@@ -345,18 +347,19 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
     raise DtypeError(f"no kernel takes {problem.case} operands like these")
 
 
+def _results(kernel: Kernel, config: Config) -> int:
+    """Elements of D that a tile has."""
+    tile = kernel.tile(config)
+    return tile.m * tile.n
+
+
 def _emulated(problem: Problem) -> Iterator[tuple[Kernel, Config]]:
     """Kernels and configs for the emulator, in the order in which they are preferred: of a batch-invariant problem
     those with the one order of sums, whose tiles reach least beyond D first."""
     if order := orders.order_of(problem.arithmetic, None):
-
-        def covered(choice: tuple[Kernel, Config]) -> int:
-            kernel, config = choice
-            tile = kernel.tile(config)
-            return kernel.tiles(problem, config) * tile.m * tile.n
-
         keeping = orders.keeping(order).items()
-        yield from sorted(((kernel, config) for kernel, configs in keeping for config in configs), key=covered)
+        choices = [Choice(kernel, config) for kernel, configs in keeping for config in configs]
+        yield from sorted(choices, key=lambda one: one.kernel.tiles(problem, one.config) * _results(*one))
         return
     for kernel, overrides in map(resolve, _EMULATED):
         config = kernel.config(overrides)

@@ -11,9 +11,6 @@ from tilewright.select.tables.cases import types_of
 ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
 
-Shape = tuple[int, int, int, int, str]
-"""m, n, k, batch and case of a problem."""
-
 
 @dataclass(frozen=True)
 class Entry(Shaped):
@@ -39,7 +36,7 @@ class Entry(Shaped):
     batch: int = 1
 
     @property
-    def problem(self) -> Shape:
+    def problem(self) -> tuple[int, int, int, int, str]:
         """The problem that was computed: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
 

@@ -144,13 +144,9 @@ class Table:
             kernels[-1].append(values)
         head = {"format": FORMAT, "gpu": self.gpu, "capability": self.capability, "runs": self.runs}
         parts = [f"{_json(name)}:{_json(value)}" for name, value in head.items()]
-        for name, by_type in (("models", self.models), ("trees", self.trees)):
-            if by_type:
-                lines = ",\n".join(f"{_json(dtype)}:[\n{_lines(one)}]" for dtype, one in by_type.items())
-                parts.append(f'"{name}":{{\n{lines}}}')
-        parts.append(f'"kernels":[\n{_lines(kernels)}]')
-        cases = ",\n".join(f"{_json(case)}:[\n{_lines(problems)}]" for case, problems in self.cases.items())
-        parts.append(f'"cases":{{\n{cases}}}')
+        fitted = {name: one for name, one in (("models", self.models), ("trees", self.trees)) if one}
+        for name, value in {**fitted, "kernels": kernels, "cases": self.cases}.items():
+            parts.append(f"{_json(name)}:{_lines(value)}")
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
     @cached_property
@@ -305,8 +301,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _lines(values: Iterable[Any]) -> str:
-    return ",\n".join(map(_json, values))
+def _lines(value: Any) -> str:
+    """JSON with an element of each list a line, in lists alone or by name."""
+    if isinstance(value, Mapping):
+        return "{\n" + ",\n".join(f"{_json(name)}:{_lines(one)}" for name, one in value.items()) + "}"
+    return "[\n" + ",\n".join(map(_json, value)) + "]"
 
 
 def file_name(gpu: str) -> str:
