@@ -8,6 +8,8 @@ TURNS_SWAPPED = "the two warpgroups exchange their tiles, and with them all of t
 SLOTS = "the two slots of each worker exchange their uses, for all who store and load there"
 ONE_GROUP = "one group is left, to which nothing is added"
 FOR_SPEED = "the same results, in another time"
+UNREAD_END = "copies the piece behind a line that starts at a multiple of 16 bytes, which nobody reads"
+OTHER_LANES = "the other threads of a line copy its first piece, all the same"
 NO_SCALES = "skinny has no scales, and multiplies by 1"
 ONE_ADDER = "one thread adds each sum, and the number of its group is 0"
 LEFT_OUT = "what is loaded or added past the end is left out a line later"
@@ -33,6 +35,16 @@ FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without 
 HOLD = (
     "const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);"
 )
+FRONTS = (
+    "const bool all_fronts = gaps || (is_first && ALONG_K && ld > depth);  // of lines, none of which has its "
+    "neighbour before it"
+)
+GAPS = "gaps(!ALONG_K && first == 0 && factor.ld > sides) {"
+ENDS = (
+    "if (has_end(i)) ends[i].start(&to[0].ends[line], bytes - 16 * Tile::PIECES, exists && ends[i].skew > 0 ? 16 : 0);"
+)
+BY_FIRST = "if ((all_fronts || is_first) && number() == 0) copy_fronts(to[0], all_fronts, lines, bytes);"
+ANYWHERE = "constexpr bool ANY_ADDRESS = !ALIGNED && SPLIT_PARTS == 1 && sizeof(FACTOR) == 2;"
 WIDE = (
     "if (SPLIT_PARTS > 1 && (!parts.in_range || (stores_anew && output.beta != 0.0f))) return compute_fallback();  // "
     "D may "
@@ -94,6 +106,14 @@ REASONS = {
     ("gemm_sm90_precisions.cu", "NaN and infinity", HOLD): FOR_SPEED,
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("pipeline/fragment_tile.cuh", "swizzle width", PLACE): BANKS,
+    ("pipeline/fragment_tile.cuh", "guard", ANYWHERE): FOR_SPEED,
+    ("pipeline/shifted_copies.cuh", "comparison", GAPS): ONE_BY_ONE,
+    ("pipeline/shifted_copies.cuh", "guard", GAPS): ONE_BY_ONE,
+    ("pipeline/shifted_copies.cuh", "comparison", FRONTS): ONE_BY_ONE,
+    ("pipeline/shifted_copies.cuh", "guard", FRONTS): ONE_BY_ONE,
+    ("pipeline/shifted_copies.cuh", "comparison", ENDS): UNREAD_END,
+    ("pipeline/shifted_copies.cuh", "comparison", BY_FIRST): OTHER_LANES,
+    ("pipeline/shifted_copies.cuh", "no return", "if (!shifts) return;  // for all threads or for none"): FOR_SPEED,
     ("float32_parts/part_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
     ("float32_parts/part_range.cuh", "NaN and infinity", SMALL): LISTED,
     ("float32_parts/tile_sums.cuh", "NaN and infinity", LOOKS): LISTED,
