@@ -260,7 +260,7 @@ def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyTyp
         padded_at: bytes before and behind the array at an address that are nobody else's.
     """
     arrays: dict[int, Array] = {}
-    as_source = {"A": "B", "B": "A"} if facts.executable.kernel.swap_ab else {}
+    as_source = {"A": "B", "B": "A"} if facts.executable.kernel.swap_ab(facts.executable.config) else {}
     constant = {"A", "B", "bias"}
     if not {one.matrix.pointer for one in facts.arrays if one.name == "D"} & {
         one.matrix.pointer for one in facts.arrays if one.name == "C"

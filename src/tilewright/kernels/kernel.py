@@ -219,7 +219,7 @@ class Kernel:
     split: Split | None = None
     """Parts that A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it
     reads them as they are."""
-    swap_ab: bool = False
+    swap_ab: Callable[[Config], bool] = lambda config: False
     """Whether what its source calls A is a problem's B, transposed, and the other way round: it computes D^T."""
     tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox | None]] | None = None
     """Boxes of A and B that one load moves, where the source takes tensor maps; None for one of which it takes none.

@@ -285,7 +285,7 @@ def _likeness(kernel: Kernel, config: Config) -> _Likeness:
     products = _PRODUCTS.get(kernel.support.precision or "", 1) * tile.m * tile.n * depth
     if isinstance(kernel.cost, Warpgroups) and kernel.cost.in_registers and kernel.support.factors == FLOAT8:
         products *= _HELD
-    high, wide = (tile.n, tile.m) if kernel.swap_ab else (tile.m, tile.n)
+    high, wide = (tile.n, tile.m) if kernel.swap_ab(config) else (tile.m, tile.n)
     sides = tuple(math.log2(one) for one in (high, wide, depth, parts))
     moved = (1 + kernel.split.parts) * (_SCALED if kernel.split.scaled else 1) if kernel.split else 1.0
     return _Likeness(sides, products, _on_tensor_cores(kernel), moved)

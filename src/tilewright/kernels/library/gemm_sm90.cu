@@ -16,8 +16,8 @@
 //
 //   CLUSTER_M, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS: this many blocks of a cluster share the k of a tile, and add up their sums (cluster_sums.cuh).
-#include "epilogue/stored_tiles.cuh"
-#include "epilogue/warpgroup.cuh"
+//   SWAP_AB: D^T = B^T A^T is computed. All below is of this product, but D, which is stored as it is (transposed_tiles.cuh).
+#include "epilogue/transposed_tiles.cuh"
 #include "operands.cuh"
 #include "pipeline/cluster_grid.cuh"
 #include "pipeline/cluster_sums.cuh"
@@ -38,18 +38,18 @@ using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
 using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
-constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
-constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
+constexpr Major MAJOR_A = (SWAP_AB ? !TRANSPOSED_B : TRANSPOSED_A) ? Major::across_k : Major::along_k;
+constexpr Major MAJOR_B = (SWAP_AB ? !TRANSPOSED_A : TRANSPOSED_B) ? Major::along_k : Major::across_k;
 constexpr int EIGHTS = 8 * CLUSTER_M;  // where B lies along k, each of CLUSTER_M blocks loads eights of its columns, as many as the others
 using TileA = SwizzledTile<MAJOR_A, BM, LINE>;
-using TileB = SwizzledTile<MAJOR_B, TRANSPOSED_B ? (BN + EIGHTS - 1) / EIGHTS * EIGHTS : BN, LINE>;
+using TileB = SwizzledTile<MAJOR_B, MAJOR_B == Major::along_k ? (BN + EIGHTS - 1) / EIGHTS * EIGHTS : BN, LINE>;
 
 struct Stage {  // what a step multiplies: LINE (64) of k
     TileA A;
     TileB B;
 };
 
-struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
+struct Shared : ResultTiles<SWAP_AB, 4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
         Stage stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
@@ -60,9 +60,10 @@ struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
-    gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
+    gemm_sm90(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
               const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
+    const Sizes sizes = either<SWAP_AB>(swapped(of_d), of_d);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / LINE + (depth % LINE != 0);
     const int rank = blockIdx.x % SPLITS;  // of the blocks that share a tile's k
@@ -91,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
                     Stage& stage = shared->stages[turn.stage];
-                    stage.A.load_shared(grid.of_row(), &A, tile.row, step * LINE, matrix_a, full);
-                    stage.B.load_shared(grid.of_column(), &B, tile.col, step * LINE, matrix_b, full);
+                    stage.A.load_shared(grid.of_row(), SWAP_AB ? &B : &A, tile.row, step * LINE, matrix_a, full);
+                    stage.B.load_shared(grid.of_column(), SWAP_AB ? &A : &B, tile.col, step * LINE, matrix_b, full);
                 });
             }
         }
@@ -111,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             continue;
         }
         const int row = here.row + first, col = here.col + rank * COLS;
-        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, sizes), col);
+        const auto biases = Shared::template biases<COLS, SUBTILES>(Bias<RESULT>(output, of_d), row, col);
         shared->consumers.wait_turn(number, warpgroup);
         float sums[SUBTILES][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {
@@ -133,17 +134,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         wait_products<0>(sums);
         if (steps > 0) shared->barriers.release(turn.before, grid, lane);
         if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, sizes, here.matrix);
+        const Result<RESULT> result(output, of_d, here.matrix);
         auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // of the columns that the block stores
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
 #pragma unroll
-        for (int i = 0; i < SUBTILES; ++i) {
-            if constexpr (Shared::by_tma<RESULT>) {
-                shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
-            } else {
-                store_warpgroup(result, row + 64 * i, col, own_sums[i], biases);
-            }
-        }
+        for (int i = 0; i < SUBTILES; ++i) shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
     }
     shared->wait_stored();
 }

@@ -26,6 +26,9 @@ Parameters are ways to use one loop:
     is
                        multiplied meanwhile. Most problems with tiles of whole lines.
     SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
+    SWAP_AB            D^T = B^T A^T is computed, of 16 bits: BM and CLUSTER_M are of columns of D, BN and CLUSTER_N of
+                       rows, and GROUP_M of columns of tiles. A few hundred rows, of which tiles may have any multiple
+                       of 8.
 
 A and B are read in place in every order; operands whose rows are not aligned are copied first. A row-major B lies in
 blocks of 64 columns, the last of which is loaded whole where BN is no multiple of 64 (of 32, where BN is a multiple of
@@ -36,7 +39,6 @@ stages wait for these bytes; where blocks load for each other, boxes are whole.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -62,6 +64,7 @@ _PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_nam
 """Sources for 16-bit factors, and for all others."""
 _INSTRUCTION_BYTES = 32
 """Bytes of a line along k that one instruction multiplies."""
+_TRANSPOSED = str.maketrans("NT", "TN")
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
@@ -143,6 +146,15 @@ class WgmmaForm(forms.KernelForm):
         return self.across_k == "B"
 
     @cached_property
+    def may_swap(self) -> bool:
+        """Whether a config says if it computes D^T."""
+        return self.factors == forms.FLOAT16S
+
+    def swaps(self, config: Config) -> bool:
+        """Whether it computes D^T with a config."""
+        return bool(config.get("SWAP_AB", self.swap_ab))
+
+    @cached_property
     def line(self) -> int:
         """Elements of a line of 128 bytes: a tile's k."""
         return warpgroups.LINE_BYTES // self.item_bytes
@@ -159,10 +171,11 @@ class WgmmaForm(forms.KernelForm):
             return None, None
         return "column" if self.across_k == "A" else "row", "row" if self.swap_ab else "column"
 
-    @cached_property
-    def in_stages(self) -> str | None:
-        """The orders of tiles in shared memory; None: those of memory."""
-        return "TT" if self.in_registers else "NT" if self.along_k else None
+    def in_stages(self, config: Config, layout: str) -> str:
+        """The orders of tiles in shared memory, of factors in these orders: of what is multiplied."""
+        if self.along_k:
+            return "TT" if self.in_registers else "NT"
+        return layout[::-1].translate(_TRANSPOSED) if self.swaps(config) else layout
 
     @cached_property
     def stores(self) -> bool:
@@ -267,7 +280,7 @@ def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int])
     Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
     in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
     """
-    line, item_bytes, layout = form.line, form.item_bytes, form.in_stages or layout
+    line, item_bytes, layout = form.line, form.item_bytes, form.in_stages(config, layout)
 
     def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
         if not along_k:
@@ -277,10 +290,10 @@ def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int])
             of_tile = min(of_tile, _in_parts(of_factor, 1))
         return TensorBox(_in_parts(of_tile, sharing) // sharing, line, warpgroups.LINE_BYTES)
 
-    m, n = reversed(sides) if form.swap_ab else sides
+    m, n = reversed(sides) if form.swaps(config) else sides
     first = box(config.BM, m, layout[0] == "N", config.CLUSTER_N)
     second = box(config.BN, n, layout[1] == "T", config.CLUSTER_M)
-    return (second, first) if form.swap_ab else (first, second)
+    return (second, first) if form.swaps(config) else (first, second)
 
 
 def _consumers(config: Config) -> int:
@@ -294,7 +307,7 @@ def together(config: Config) -> int:
 
 
 def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
-    """Bytes of the tiles of all stages."""
+    """Bytes of the tiles of all stages, in these orders."""
     item_bytes = form.item_bytes
     rows = config.BM if layout[0] == "N" else warpgroups.in_blocks(config.BM, item_bytes)
     columns = (
@@ -304,13 +317,18 @@ def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
 
 
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
-    """Results of 16 bits that one store moves."""
-    return warpgroups.STORED_BOX if config.TMA_STORE_STAGES and item_bytes == warpgroups.ITEM_BYTES else None
+    """Results of 16 bits that one store moves; of tiles of D^T, whose rows may end there, 8 rows."""
+    if not config.TMA_STORE_STAGES or item_bytes != warpgroups.ITEM_BYTES:
+        return None
+    box = warpgroups.STORED_BOX
+    return box._replace(rows=_REPEATS) if config.BN // config.SPLITS % box.rows and config.get("SWAP_AB") else box
 
 
 def _stores_evenly(config: Config) -> bool:
     """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
     columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * together(config))
+    if config.get("SWAP_AB"):
+        columns = round_up(columns, warpgroups.LINE)
     lines, rest = divmod(columns, warpgroups.LINE)
     return config.TMA_STORE_STAGES == 0 or (rest == 0 and parts * lines % config.TMA_STORE_STAGES == 0)
 
@@ -319,7 +337,7 @@ def _shared_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
     """Bytes of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their
     place; for each stage two barriers; for each consumer one; those of the float32 way, and four numbers.
     """
-    stages, consumers = _tiles_bytes(form, config, form.in_stages or layout), _consumers(config)
+    stages, consumers = _tiles_bytes(form, config, form.in_stages(config, layout)), _consumers(config)
     if form.split:
         fallback = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
         not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
@@ -333,7 +351,7 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
     """A block a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of k of a
     tile."""
     batch, m, n = problem.batch, problem.m, problem.n
-    if form.swap_ab:
+    if form.swaps(config):
         m, n = n, m
     if config.SPLITS > 1:
         return Schedule(batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS)
@@ -394,9 +412,8 @@ _OF_CONSUMERS: Constraints = {
     )
 }
 _OF_STORES: Constraints = {
-    "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64, and TMA_STORE_STAGES a divisor of BN/SPLITS/64 "
-    "times "
-    "BM/64, over the consumers of a tile": _stores_evenly
+    "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64 (with SWAP_AB=1 the next one counts), and "
+    "TMA_STORE_STAGES a divisor of BN/SPLITS/64 times BM/64, over the consumers of a tile": _stores_evenly
 }
 _OF_BLOCK_SCALES: Constraints = {
     f"BN must divide {SCALED_BLOCK}, the columns of a scale of B": lambda c: SCALED_BLOCK % c.BN == 0
@@ -432,7 +449,7 @@ def _constraints(form: WgmmaForm) -> Constraints:
         **(_OF_STORES if form.stores else {}),
         **(_OF_BLOCK_SCALES if form.block_scales else {}),
         **(_OF_SCALED_TERMS if form.split and form.split.scaled else {}),
-        **warpgroups.shared_memory_fits(lambda c: _shared_bytes(form, c, "NN")),
+        **warpgroups.shared_memory_fits(lambda c: _shared_bytes(form, c, "TT" if form.swaps(c) else "NN")),
     }
 
 
@@ -441,6 +458,7 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
     stored = Parameter(
         "TMA_STORE_STAGES", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0
     )
+    swapped = Parameter("SWAP_AB", 0, (0, 1), "whether D^T is computed: BM are columns of D, and BN rows", least=0)
     return (
         Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
         Parameter("BN", form.bn, _WIDTHS, "its columns"),
@@ -452,27 +470,25 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
         Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
         *(() if form.split else (consumers,)),
         *((stored,) if form.stores else ()),
+        *((swapped,) if form.may_swap else ()),
     )
 
 
 def _constants(form: WgmmaForm) -> dict[str, int]:
     """Macros of a form, whatever the config."""
     stored, consumers = {} if form.stores else {"TMA_STORE_STAGES": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
-    ways = {
-        "A_IN_REGISTERS": int(form.in_registers),
-        "SWAP_AB": int(form.swap_ab),
-        "PROMOTE": form.line if form.promotes else 0,
-    }
+    ways = {"A_IN_REGISTERS": int(form.in_registers), "PROMOTE": form.line if form.promotes else 0}
+    if not form.may_swap:
+        ways["SWAP_AB"] = int(form.swap_ab)
     return {**form.constants, **ways, **stored, **consumers}
 
 
 def _cost(form: WgmmaForm) -> Warpgroups:
-    below, next_to = ("CLUSTER_N", "CLUSTER_M") if form.swap_ab else ("CLUSTER_M", "CLUSTER_N")
     return replace(
         warpgroups.PERSISTENT,
         group_m=lambda config: config.GROUP_M,
-        cluster=attrgetter(below),
-        across=attrgetter(next_to),
+        cluster=lambda config: config.CLUSTER_N if form.swaps(config) else config.CLUSTER_M,
+        across=lambda config: config.CLUSTER_M if form.swaps(config) else config.CLUSTER_N,
         alternates=lambda config: bool(config.PINGPONG),
         splits=lambda config: config.SPLITS,
         run=lambda config: 32,
@@ -494,7 +510,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         presets=form.presets,
         portfolio=form.portfolio,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
-        tile=(lambda c: Tile(c.BN, c.BM, line)) if form.swap_ab else (lambda c: Tile(c.BM, c.BN, line)),
+        tile=lambda c: Tile(c.BN, c.BM, line) if form.swaps(c) else Tile(c.BM, c.BN, line),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         shared_bytes=partial(_shared_bytes, form),
         cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N * config.SPLITS,
@@ -503,7 +519,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         arguments=("sizes", "A_map", "B_map", "output", *more_arguments, "D_map"),
         relayouts=lambda config: form.orders,
         split=form.split,
-        swap_ab=form.swap_ab,
+        swap_ab=form.swaps,
         tensor_maps=partial(_boxes, form),
         stored_box=_stored_box if form.stores else None,
         cost=_cost(form),

@@ -24,7 +24,7 @@ from tilewright.kernels.library import gemm_sm90
 _CONSUMERS = 2
 """Warpgroups that multiply."""
 _SOURCE = Path(__file__).with_suffix(".cu")
-_OTHERS = ("SPLITS", "CONSUMERS")
+_OTHERS = ("SPLITS", "CONSUMERS", "SWAP_AB")
 """Parameters of `gemm_sm90` that are constants here."""
 _SINGLE = {form.name: (form, of) for form, of in zip(gemm_sm90.FORMS, gemm_sm90.KERNELS, strict=True)}
 """Forms and kernels of products that are not grouped, by name."""
@@ -52,7 +52,7 @@ def _kernel(
 ) -> Kernel:
     """A kernel for groups of the factors that another multiplies, whose sums are made in the same way."""
     form, single = _SINGLE[like]
-    constants = {**single.constants(single.config()), "PARTIAL_BUFFERS": 1, "CONSUMERS": _CONSUMERS}
+    constants = {**single.constants(single.config()), "PARTIAL_BUFFERS": 1, "CONSUMERS": _CONSUMERS, "SWAP_AB": 0}
     assert isinstance(single.cost, Warpgroups)
     return replace(
         single,

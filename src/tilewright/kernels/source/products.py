@@ -180,7 +180,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         template=signature.template,
         entry_point=lambda config: launch.entry_with(values(config)),
         origin=origin,
-        swap_ab=swap_ab,
+        swap_ab=lambda config: swap_ab,
     )
 
 

@@ -81,6 +81,14 @@ struct Result {
         store_scaled(row, col, scale(sum), bias.of_row(row), bias.of_column(col));
     }
 
+    // Element (row, col), given its sum; any value outside of the matrix. ADDS_C: whether beta may be other than 0.
+    template <bool ADDS_C = true>
+    __device__ __forceinline__ float element(float sum, int row, int col, float of_row, float of_column) const {
+        float x = scale(sum);
+        if (ADDS_C && beta != 0.0f && (!EDGES || (row < m && col < n))) x = add_c(x, to_float(*at(C, ldc, row, col)));
+        return finish(x, of_row, of_column);
+    }
+
     // Makes two sums the elements (row, col) and (row, col + 1); col is even. What lies outside of the matrix gets any value.
     // ADDS_C: whether beta may be other than 0.
     template <bool ADDS_C = true>

@@ -1,5 +1,6 @@
 // Small matrices loaded from shared memory by a warp together, which hands their elements round (ldmatrix; sm_75 and
-// newer). Each lane reads 16 bytes and gets a quarter of what four lanes have read: a transposition on the way.
+// newer), or stored there (stmatrix; sm_90 and newer). Each lane names 16 bytes and gets or gives a quarter of those of four lanes:
+// a transposition on the way.
 #pragma once
 
 #include "ptx/shared_address.cuh"
@@ -20,4 +21,10 @@ __device__ __forceinline__ void load_matrices(Word (&words)[4], const Word* row)
 __device__ __forceinline__ void load_matrices_transposed(unsigned (&words)[4], const unsigned* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(shared_address(row)) : "memory");
+}
+
+// The way back: stores four matrices, of which each lane has, matrix after matrix, element lane / 4 of rows 2 * (lane % 4) and the next.
+__device__ __forceinline__ void store_matrices_transposed(unsigned char* row, const unsigned (&words)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                 ::"r"(shared_address(row)), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
 }

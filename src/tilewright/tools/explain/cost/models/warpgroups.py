@@ -107,7 +107,7 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     parts = kernel.parts
     products = parts * (parts + 1) // 2
     rates = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}
-    rows, cols = (tile.n, tile.m) if kernel.swap_ab else (tile.m, tile.n)
+    rows, cols = (tile.n, tile.m) if kernel.swap_ab(config) else (tile.m, tile.n)
     instructions = products * rows / _ROWS * tile.k * item / _DEPTH_BYTES
     tensor = products * tile.m * tile.n * tile.k / rates[item]
     if family.in_registers and item == 1:

@@ -1,0 +1,145 @@
+// A warpgroup's sums to D: sums of D (stored_tiles.cuh, warpgroup.cuh), or, SWAPPED, of D^T, whose rows are columns of D. A lane then
+// has of every 8 rows of D two, at two columns, and finishes these sums. Threads store them, 8 columns in a row at a time. Or the copy
+// engine does: the four warps write 64 rows x 64 columns to the memory in which each has room for 16 rows, as small matrices that
+// `stmatrix` transposes; then each has its own rows stored.
+//
+//     columns of D    0-15   16-31   32-47   48-63
+//     rows 0-15      | warp 0 writes | warp 1 | warp 2 | warp 3 |    memory of warp 0, which has these rows stored
+//     rows 16-31     |               |        |        |        |    memory of warp 1
+//
+//     lanes          | finish |                 | sync | write, fence_async_shared | sync |       | finish (the next 64 rows) ...
+//     elected lane            | wait_tiles_read |                                         | store |
+#pragma once
+
+#include "epilogue/stored_tiles.cuh"
+#include "epilogue/warpgroup.cuh"
+#include "ptx/load_matrix.cuh"
+#include "ptx/named_barrier.cuh"
+
+// WARPS, SLOTS: as StoredTiles has them.
+template <bool SWAPPED, int WARPS, int SLOTS>
+struct ResultTiles : StoredTiles<WARPS, SLOTS> {
+    using Base = StoredTiles<WARPS, SLOTS>;
+
+    // Biases of a consumer's tile of COLS columns and 64 * PARTS rows of what is computed, with element (row, col) at its corner.
+    template <int COLS, int PARTS, typename T>
+    static __device__ __forceinline__ WarpBiases<T, COLS> biases(const Bias<T>& bias, int, int col) {
+        return WarpBiases<T, COLS>(bias, col);
+    }
+
+    // The `part`-th 64 rows of this tile, with element (row, col) at their corner. map: of D.
+    template <typename T, int COUNT, typename Biases>
+    __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
+                                          const float (&sums)[COUNT], const Biases& biases) {
+        if constexpr (Base::template by_tma<T>) {
+            Base::store(result, map, matrix, part, row, col, sums, biases);
+        } else {
+            store_warpgroup(result, row, col, sums, biases);
+        }
+    }
+};
+
+// The biases of the columns of D that a lane has sums of: two of every 64.
+template <int PARTS>
+struct LaneBiases {
+    float of_columns[PARTS][2];
+};
+
+template <int WARPS, int SLOTS>
+struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
+    using Base = StoredTiles<WARPS, SLOTS>;
+
+    template <int COLS, int PARTS, typename T>
+    static __device__ __forceinline__ LaneBiases<PARTS> biases(const Bias<T>& bias, int row, int) {
+        LaneBiases<PARTS> found;
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+            found.of_columns[part][0] = bias.of_column(row + 64 * part + own_column());
+            found.of_columns[part][1] = bias.of_column(row + 64 * part + own_column() + 8);
+        }
+        return found;
+    }
+
+    template <typename T, int COUNT, int PARTS>
+    __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
+                                          float (&sums)[COUNT], const LaneBiases<PARTS>& biases) {
+#pragma unroll
+        for (int first = 0; first < COUNT; first += 32) {  // the sums of 64 rows of D
+            if (result.beta == 0.0f) {
+                finish<false>(result, first, row, col, sums, biases.of_columns[part]);
+            } else {
+                finish<true>(result, first, row, col, sums, biases.of_columns[part]);
+            }
+            if constexpr (Base::template by_tma<T>) {
+                store_rows<T>(map, matrix, part * ((COUNT + 31) / 32) + first / 32, first, row, col, sums);
+            } else {
+                store_elements(result, first, row, col, sums);
+            }
+        }
+    }
+
+  private:
+    // The first of this lane's columns of 64.
+    static __device__ __forceinline__ int own_column() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
+
+    // Where the i-th sum lies in D.
+    static __device__ __forceinline__ int row_of(int col, int i) { return col + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
+    static __device__ __forceinline__ int column_of(int row, int i) { return row + own_column() + i / 2 % 2 * 8; }
+
+    // Makes sums from the `first` on elements of D.
+    template <bool ADDS_C, typename T, int COUNT>
+    static __device__ __forceinline__ void finish(const Result<T>& result, int first, int row, int col, float (&sums)[COUNT],
+                                                  const float (&of_columns)[2]) {
+#pragma unroll
+        for (int i = first; i < first + 32 && i < COUNT; ++i) {
+            const int at_row = row_of(col, i);
+            const float of_row = result.bias.of_row(at_row);
+            sums[i] = result.template element<ADDS_C>(sums[i], at_row, column_of(row, i), of_row, of_columns[i / 2 % 2]);
+        }
+    }
+
+    template <typename T, int COUNT>
+    static __device__ __forceinline__ void store_elements(const Result<T>& result, int first, int row, int col,
+                                                          const float (&elements)[COUNT]) {
+#pragma unroll
+        for (int i = first; i < first + 32 && i < COUNT; ++i) {
+            const int at_row = row_of(col, i), at_col = column_of(row, i);
+            if (EDGES && (at_row >= result.m || at_col >= result.n)) continue;
+            *at(result.D, result.ldd, at_row, at_col) = from_float<T>(elements[i]);
+        }
+    }
+
+    // By the copy engine, the `turn`-th of a consumer's tile. No box reaches beyond the tile's rows, where others store.
+    template <typename T, int COUNT>
+    __device__ __forceinline__ void store_rows(const TensorMap* map, int matrix, int turn, int first, int row, int col,
+                                               const float (&elements)[COUNT]) {
+        constexpr int BOX_ROWS = COUNT % 8 == 0 ? 16 : 8, WARP_BYTES = 16 * LINE_BYTES;
+        const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+        unsigned char* const slot = &this->lines[turn % SLOTS * WARP_BYTES];
+        if (elect_one()) wait_tiles_read<SLOTS - 1>();
+        sync_named<128>(1 + warp / 4);
+#pragma unroll
+        for (int rows = 0; rows < 4 && first + 8 * rows < COUNT; ++rows) {  // 16 of D
+            unsigned words[4] = {};
+#pragma unroll
+            for (int i = 0; i < 8 && first + 8 * rows + i < COUNT; i += 2) {
+                store_run<2>(reinterpret_cast<T*>(&words[i / 2]), &elements[first + 8 * rows + i]);
+            }
+            // A lane names the line of a row and the piece of 8 columns.
+            const unsigned piece = swizzled(lane / 16 * 8 + lane % 8, warp % 4 * 2 + lane / 8 % 2);
+            store_matrices_transposed(slot + (warp / 4 * 4 + rows) * SLOTS * WARP_BYTES + piece, words);
+        }
+        fence_async_shared();
+        sync_named<128>(1 + warp / 4);
+        if (elect_one()) {
+#pragma unroll
+            for (int line = 0; line < 16; line += BOX_ROWS) {
+                const int at = 2 * first + warp % 4 * 16 + line;  // row of the tile
+                if (at < 2 * COUNT) {
+                    store_tile_async(map, row, col + at, matrix, slot + (warp * SLOTS * 16 + line) * LINE_BYTES);
+                }
+            }
+            commit_tiles();  // though it be none: a warp's groups are counted
+        }
+    }
+};
