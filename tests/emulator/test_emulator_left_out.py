@@ -18,7 +18,8 @@ FLIGHT = re.compile(
 )
 
 OF_RESULTS = re.compile(
-    r"(wait_tiles_read<SLOTS - 1>|wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {16})__syncwarp)\(\);"
+    r"(wait_tiles_read<SLOTS - 1>|wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {16})__syncwarp)\(\);|"
+    r"sync_named<128>[^;]*;"
 )
 
 OF_ONE_SLICE = FLIGHT.pattern.replace("barrier_(", r"(?<!K_SLICES != 0\) )barrier_(")
@@ -103,6 +104,14 @@ ORDERED = [
         "epilogue/stored_tiles.cuh",
         {**SM90["one consumer"], "BN": 128, "TMA_STORE_STAGES": 1},
         (108, 80, 109),
+        OF_RESULTS,
+        "float16",
+    ),
+    Ordered(
+        "gemm_sm90",
+        "epilogue/transposed_tiles.cuh",
+        {**SM90["one consumer"], "BN": 128, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
+        (140, 80, 109),
         OF_RESULTS,
         "float16",
     ),

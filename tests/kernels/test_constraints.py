@@ -215,6 +215,7 @@ VIOLATIONS["interleaved"] = [
 ]
 SUMS_OF_16_BITS = "BM*BN/128 over the consumers of a tile must be at most 192 (with CONSUMERS=3 100)"
 TMA_STORE_STAGES = "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64"
+SWAP_AB = "SWAP_AB must be 0 or 1"
 VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be a multiple of 64 rows for each consumer of a tile, at most 256"),
     ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
@@ -228,6 +229,9 @@ VIOLATIONS["gemm_sm90"] = [
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
     ({"SPLITS": 2, "STAGES": 2}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit"),
     ({"TMA_STORE_STAGES": 3, "BN": 128}, TMA_STORE_STAGES),
+    ({"TMA_STORE_STAGES": 1, "BN": 72}, TMA_STORE_STAGES),
+    ({"TMA_STORE_STAGES": 3, "BN": 72, "SWAP_AB": 1}, TMA_STORE_STAGES),
+    ({"SWAP_AB": 2}, SWAP_AB),
     ({"CONSUMERS": 4, "BN": 64}, "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"),
     ({"CONSUMERS": 1, "PINGPONG": 1, "BN": 64}, "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
@@ -240,7 +244,7 @@ VIOLATIONS["gemm_tf32_nn"] = [
     *(
         (overrides, words)
         for overrides, words in VIOLATIONS["gemm_sm90"]
-        if words not in (SUMS_OF_16_BITS, TMA_STORE_STAGES)
+        if words not in (SUMS_OF_16_BITS, TMA_STORE_STAGES, SWAP_AB)
     ),
     ({"BM": 256, "BN": 168, "STAGES": 2}, SUMS_AND_A),
     ({"BM": 192, "BN": 176, "CONSUMERS": 3}, SUMS_AND_A),

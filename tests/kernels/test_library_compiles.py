@@ -146,6 +146,7 @@ def test_a_preset_of_warps_does_not_spill(kernel, preset, report_of):
 
 WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
 NARROW = Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu"))
+WHOLE = NARROW._replace(aligned=True)
 EIGHT = Variant(True, False, "float8_e5m2", "float16", "NT", Epilogue("row", "gelu"), "float8_e4m3fn")
 ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
 
@@ -157,6 +158,9 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
         ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 2, "CLUSTER_N": 2}, WIDE._replace(layout="TT")),
         ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "CLUSTER_N": 2}, WIDE),
         ("gemm_sm90", {"BM": 128, "BN": 192, "CONSUMERS": 1}, WIDE),
+        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "SWAP_AB": 1}, WHOLE),
+        ("gemm_sm90", {"BM": 256, "BN": 96, "TMA_STORE_STAGES": 1, "SWAP_AB": 1}, NARROW),
+        ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "STAGES": 3, "SWAP_AB": 1}, WIDE),
         ("gemm_tf32_nn", {"BM": 192, "BN": 168, "CONSUMERS": 3}, ROUNDED),
         ("gemm_fp8_fast", {"BM": 256, "BN": 192, "STAGES": 3}, EIGHT),
         ("gemm_fp8_nn", {"BM": 256, "STAGES": 4}, EIGHT),

@@ -37,6 +37,10 @@ CONFIGS = {
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "GROUP_M": 2},
         {"BM": 256, "BN": 64, "STAGES": 2, "TMA_STORE_STAGES": 2, "CLUSTER_M": 4, "CLUSTER_N": 2},
+        {"BM": 128, "BN": 40, "STAGES": 2, "TMA_STORE_STAGES": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "SWAP_AB": 1},
+        {"BM": 64, "BN": 136, "STAGES": 2, "PINGPONG": 1, "TMA_STORE_STAGES": 3, "GROUP_M": 1, "SWAP_AB": 1},
+        {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2, "SWAP_AB": 1},
+        {"BM": 192, "BN": 72, "STAGES": 3, "CONSUMERS": 3, "SWAP_AB": 1},
     ],
     "small_m_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
@@ -174,9 +178,9 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, layout):
         check(ENGINE, kernel, config, case)
 
 
-# Of consumers side by side, which add up sums of a cluster, and in turns, whose results the copy engine stores.
+# Of consumers side by side, which add up sums of a cluster, and in turns, whose results the copy engine stores; of D^T.
 @pytest.mark.first(1)
-@pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 2, 6)], ids=str)
+@pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 2, 6, 9)], ids=str)
 @given(data=st.data())
 @drawing(10)
 def test_rows_of_16_bits_may_start_anywhere(overrides, data):
@@ -221,6 +225,8 @@ SHORT = [
     ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
     ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2}, "NT", (35, 17), (40, 24)),
     ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
+    ({"BM": 64, "BN": 104, "STAGES": 3, "CONSUMERS": 1, "SWAP_AB": 1}, "NT", (35, 17), (40, 24)),
+    ({"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_M": 2, "SWAP_AB": 1}, "NN", (35, 17), (40, 64)),
 ]
 """Config and orders; rows of A and columns of B; rows of the boxes that load them. Blocks that share a tile load equal
 parts, in eights, of as many as it has or more."""

@@ -31,6 +31,7 @@ GROUPS = {
     "wgmma 16": (
         ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}),
         ("gemm_sm90", {"BM": 192, "BN": 72, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2}),
+        ("gemm_sm90", {"BM": 64, "BN": 40, "STAGES": 2, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "SWAP_AB": 1}),
     ),
     "wgmma 8": (
         ("gemm_tf32", {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1}),

@@ -68,6 +68,11 @@ SAMPLED = [
         {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 2},
         Problem(192, 384, 5 * 64, Arithmetic("bfloat16", "bfloat16")),
     ),
+    (
+        "gemm_sm90",
+        {"BM": 64, "BN": 40, "CONSUMERS": 1, "CLUSTER_M": 2, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
+        Problem(120, 640, 5 * 64, Arithmetic("bfloat16", "bfloat16")),
+    ),
     ("gemm_sm90", {"BN": 64, "SPLITS": 2}, Problem(260, 200, 8 * 64, Arithmetic("bfloat16", "bfloat16"))),
 ]
 
@@ -138,6 +143,20 @@ def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
     assert found.tile_bytes == loaded + 2 * m * n
     assert found.groups["global_store"].requests == 0
     assert found.groups["shared_store"].bank_conflicts == 0
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("rows", [40, 96])
+def test_a_tile_of_d_transposed_is_written_on_distinct_banks_and_stored_once(rows):
+    """Two tiles, of which each matrix of 16 rows x 16 columns is written by an instruction."""
+    m, n, k = 2 * rows - 4, 64, 128
+    config = {"BM": 64, "BN": rows, "CONSUMERS": 1, "TMA_STORE_STAGES": 1, "SWAP_AB": 1}
+    found = counted("gemm_sm90", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), config)
+    assert found.tile_bytes == 2 * 2 * (rows + n) * k + 2 * m * n
+    assert found.groups["global_store"].requests == 0
+    stores = found.groups["shared_store"]
+    assert stores.requests == 2 * 4 * -(-rows // 16)
+    assert stores.bank_conflicts == 0
 
 
 @pytest.mark.further

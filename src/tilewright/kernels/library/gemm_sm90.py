@@ -415,6 +415,7 @@ _OF_STORES: Constraints = {
     "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64 (with SWAP_AB=1 the next one counts), and "
     "TMA_STORE_STAGES a divisor of BN/SPLITS/64 times BM/64, over the consumers of a tile": _stores_evenly
 }
+_OF_SWAPS: Constraints = {"SWAP_AB must be 0 or 1": lambda c: c.SWAP_AB <= 1}
 _OF_BLOCK_SCALES: Constraints = {
     f"BN must divide {SCALED_BLOCK}, the columns of a scale of B": lambda c: SCALED_BLOCK % c.BN == 0
 }
@@ -447,6 +448,7 @@ def _constraints(form: WgmmaForm) -> Constraints:
         ),
         **({} if form.split else _OF_CONSUMERS),
         **(_OF_STORES if form.stores else {}),
+        **(_OF_SWAPS if form.may_swap else {}),
         **(_OF_BLOCK_SCALES if form.block_scales else {}),
         **(_OF_SCALED_TERMS if form.split and form.split.scaled else {}),
         **warpgroups.shared_memory_fits(lambda c: _shared_bytes(form, c, "TT" if form.swaps(c) else "NN")),

@@ -13,6 +13,7 @@
 
 #include "epilogue/stored_tiles.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "ptx/keep.cuh"
 #include "ptx/load_matrix.cuh"
 #include "ptx/named_barrier.cuh"
 
@@ -39,10 +40,29 @@ struct ResultTiles : StoredTiles<WARPS, SLOTS> {
     }
 };
 
-// The biases of the columns of D that a lane has sums of: two of every 64.
-template <int PARTS>
-struct LaneBiases {
-    float of_columns[PARTS][2];
+// The biases of the columns of D that a lane has sums of: two of every 64, 8 apart, from one on. Values of 16 bits are loaded long
+// before they are used, others where they are.
+template <typename T, int PARTS>
+class LaneBiases {
+  public:
+    __device__ __forceinline__ LaneBiases(const Bias<T>& bias, int col) : bias(bias), col(col) {
+        if constexpr (BIAS::OF_COLUMNS && sizeof(T) == 2) {
+#pragma unroll
+            for (int i = 0; i < 2 * PARTS; ++i) held[i / 2][i % 2] = from_float<T>(column(i));
+        }
+    }
+
+    __device__ __forceinline__ void get(int part, float (&pair)[2]) const {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) pair[i] = sizeof(T) == 2 && BIAS::OF_COLUMNS ? to_float(held[part][i]) : column(2 * part + i);
+    }
+
+  private:
+    Bias<T> bias;
+    int col;
+    T held[PARTS][2];
+
+    __device__ __forceinline__ float column(int i) const { return bias.of_column(col + i / 2 * 64 + i % 2 * 8); }
 };
 
 template <int WARPS, int SLOTS>
@@ -50,30 +70,27 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
     using Base = StoredTiles<WARPS, SLOTS>;
 
     template <int COLS, int PARTS, typename T>
-    static __device__ __forceinline__ LaneBiases<PARTS> biases(const Bias<T>& bias, int row, int) {
-        LaneBiases<PARTS> found;
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            found.of_columns[part][0] = bias.of_column(row + 64 * part + own_column());
-            found.of_columns[part][1] = bias.of_column(row + 64 * part + own_column() + 8);
-        }
-        return found;
+    static __device__ __forceinline__ LaneBiases<T, PARTS> biases(const Bias<T>& bias, int row, int) {
+        return {bias, row + own_column()};
     }
 
     template <typename T, int COUNT, int PARTS>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
-                                          float (&sums)[COUNT], const LaneBiases<PARTS>& biases) {
+                                          float (&sums)[COUNT], const LaneBiases<T, PARTS>& biases) {
+        float of_columns[2];
+        biases.get(part, of_columns);
+        if constexpr (!Base::template by_tma<T>) {
+            store_elements(result, row, col, sums, of_columns);
+        } else {
 #pragma unroll
-        for (int first = 0; first < COUNT; first += 32) {  // the sums of 64 rows of D
-            if (result.beta == 0.0f) {
-                finish<false>(result, first, row, col, sums, biases.of_columns[part]);
-            } else {
-                finish<true>(result, first, row, col, sums, biases.of_columns[part]);
-            }
-            if constexpr (Base::template by_tma<T>) {
+            for (int first = 0; first < COUNT; first += 32) {  // the sums of 64 rows of D
+                keep(col);
+                if (result.beta == 0.0f) {
+                    finish<false>(result, first, row, col, sums, of_columns);
+                } else {
+                    finish<true>(result, first, row, col, sums, of_columns);
+                }
                 store_rows<T>(map, matrix, part * ((COUNT + 31) / 32) + first / 32, first, row, col, sums);
-            } else {
-                store_elements(result, first, row, col, sums);
             }
         }
     }
@@ -98,14 +115,21 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
         }
     }
 
+    // By threads, row by row: with a check of each element the compiler has too many in hand, and spills.
     template <typename T, int COUNT>
-    static __device__ __forceinline__ void store_elements(const Result<T>& result, int first, int row, int col,
-                                                          const float (&elements)[COUNT]) {
+    static __device__ __forceinline__ void store_elements(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                                          const float (&of_columns)[2]) {
 #pragma unroll
-        for (int i = first; i < first + 32 && i < COUNT; ++i) {
+        for (int i = 0; i < COUNT; i += i % 2 ? 3 : 1) {  // the first of two sums of a row
+            keep(col);  // else all rows' addresses are computed at once
             const int at_row = row_of(col, i), at_col = column_of(row, i);
-            if (EDGES && (at_row >= result.m || at_col >= result.n)) continue;
-            *at(result.D, result.ldd, at_row, at_col) = from_float<T>(elements[i]);
+            if (EDGES && at_row >= result.m) continue;
+            const float of_row = result.bias.of_row(at_row);
+            const float elements[] = {result.element(sums[i], at_row, at_col, of_row, of_columns[0]),
+                                      result.element(sums[i + 2], at_row, at_col + 8, of_row, of_columns[1])};
+            T* const d = at(result.D, result.ldd, at_row, at_col);
+            if (!EDGES || at_col < result.n) d[0] = from_float<T>(elements[0]);
+            if (!EDGES || at_col + 8 < result.n) d[8] = from_float<T>(elements[1]);
         }
     }
 

@@ -192,10 +192,13 @@ def predict(
         # Blocks that run at a time share what they read; the next ones read it again.
         running = max(min(int(held * gpu.multiprocessors / (work.parts * splits)), tiles), 1)
         high, wide = ceil_div(running, max(across, 1)), min(running, across)
-        # Rows of tiles that are computed column by column.
-        group_m = rows * family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
-        if group_m > 1:
-            high = min(group_m, down, running)
+        # Rows of tiles that are computed column by column, or columns row by row.
+        group_m = family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
+        if kernel.swap_ab(config):
+            wide = min(cols * group_m, across, running)
+            high = ceil_div(running, wide)
+        elif rows * group_m > 1:
+            high = min(rows * group_m, down, running)
             wide = ceil_div(running, high)
         of_wave = (high * tile.m + wide * tile.n) * k * item
         from_dram = max(from_dram, min(_read_over_given(kernel) * of_wave * (tiles / running), through_l2))

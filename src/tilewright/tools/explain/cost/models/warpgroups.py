@@ -29,7 +29,7 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import VECTOR_BYTES, Variant
 from tilewright.tools.explain.cost.models.block import Asked, Footprint, Usage, granted, join
 
@@ -125,7 +125,7 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
         alone = (_SHARED_LATENCY if cluster * across > 1 else _COPY_LATENCY) / max(family.stages(config) - 1, 1)
     elements = tile.m * tile.n
     checked = _CHECKED if variant.edges else 1.0
-    single = _single(family, config, tile, variant)
+    single = _single(kernel, family, config, variant)
     store = _STORED * checked * elements + _STORED_RUN * (single + (elements - single) / family.run(config))
     start = 0.0 if kernel.overlaps else _START
     if cluster * across * splits > 1:
@@ -147,12 +147,14 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     )
 
 
-def _single(family: Warpgroups, config: Config, tile: Tile, variant: Variant) -> int:
+def _single(kernel: Kernel, family: Warpgroups, config: Config, variant: Variant) -> int:
     """Elements of a tile of D that are stored one by one."""
+    tile = kernel.tile(config)
     if variant.aligned:
         return 0
     parts = tile.m * family.splits(config)  # of rows: the blocks that divide k store some columns each
-    return _ENDS * parts if family.realigns and ITEM_BYTES[variant.result] == 2 else tile.m * tile.n
+    realigns = family.realigns and ITEM_BYTES[variant.result] == 2 and not kernel.swap_ab(config)
+    return _ENDS * parts if realigns else tile.m * tile.n
 
 
 class Lines(NamedTuple):
