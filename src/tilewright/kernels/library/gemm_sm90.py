@@ -148,7 +148,7 @@ class WgmmaForm(forms.KernelForm):
     @cached_property
     def may_swap(self) -> bool:
         """Whether a config says if it computes D^T."""
-        return self.factors == forms.FLOAT16S
+        return self.factors == forms.FLOAT16S or (self.float8 and not self.in_registers and not self.block_scales)
 
     def swaps(self, config: Config) -> bool:
         """Whether it computes D^T with a config."""

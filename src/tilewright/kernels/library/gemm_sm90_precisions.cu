@@ -2,7 +2,7 @@
 // 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
 // A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). SWAP_AB: D^T = B^T A^T is computed.
 //
-//   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | parts |
+//   shared memory: | transposed_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | parts |
 //     A and B: SPLIT_PARTS tiles each. Instead of stages: what splits A and B, before; SPLITS' sums and tiles in float32, after
 //
 //   SPLIT_PARTS > 1: all     | split A and B, wait for all blocks |                                             | __syncthreads |
@@ -12,7 +12,7 @@
 //   promote (PROMOTE): tensor cores begin anew with each stage, and threads add what they made (stage_products.cuh).
 //   copy and multiply float32: only tiles that parts cannot represent (float32_warpgroups.cuh).
 #include "epilogue/swap_ab.cuh"
-#include "epilogue/stored_tiles.cuh"
+#include "epilogue/transposed_tiles.cuh"
 #include "float32_parts/parts_of_block.cuh"
 #include "pipeline/cluster_grid.cuh"
 #include "pipeline/cluster_sums.cuh"
@@ -36,7 +36,7 @@ using Tiles = StageTiles<BM, BN, SPLIT_PARTS, CLUSTER_M>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
 using Parts = PartsOfBlock<BM, (SPLIT_PARTS > 1 ? COLS : 64), (SPLIT_PARTS > 1 ? CONSUMERS : 2)>;  // where SPLIT_PARTS is 1, it does nothing
 
-struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
+struct Shared : ResultTiles<SWAP_AB && !A_IN_REGISTERS, 4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
         Tiles stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             continue;
         }
         const int row = here.row + first, col = here.col + rank * COLS;
-        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
+        const auto biases = Shared::template biases<COLS, SUBTILES>(Bias<RESULT>(output, of_d), row, col);
         const SumScales<SUBTILES, COLS, 64, a_registers.STRIDE> sum_scales{
             scales_of_factors, sizes.m, sizes.n, row + a_registers.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);
@@ -137,10 +137,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         for (int i = 0; i < SUBTILES; ++i) {
             shared->parts.look(own_sums[i], sizes.m - row - 64 * i, sizes.n - col);
             sum_scales.scale(i, own_sums[i]);
-            if constexpr (Shared::by_tma<RESULT>) {
-                shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
-            } else {
+            if constexpr (A_IN_REGISTERS) {
                 store_product(result, row + 64 * i, col, a_registers.row(), own_sums[i], biases);
+            } else {
+                shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
             }
         }
     }

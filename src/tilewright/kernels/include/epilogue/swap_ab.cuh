@@ -1,4 +1,4 @@
-// A warpgroup's sums, from registers to memory. Where A_IN_REGISTERS, a thread's two rows are neighbours (register_operand.cuh): of D, or
+// A warpgroup's sums, from registers to memory, where A_IN_REGISTERS: a thread's two rows are neighbours (register_operand.cuh), of D, or
 // where SWAP_AB of D^T. Then they are columns of D, and a warp stores 32 bytes in a row twice, of each of 4 rows of D, of 32-bit
 // elements.
 #pragma once
@@ -6,14 +6,12 @@
 #include "epilogue/warpgroup.cuh"
 #include "ptx/keep.cuh"
 
-// 64 rows of the sums, with element (row, col) of the product at their corner. own: where A_IN_REGISTERS, this thread's first row.
+// 64 rows of the sums, with element (row, col) of the product at their corner. own: this thread's first row.
 // biases: of the columns of D (warp_biases.cuh).
 template <typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_product(const Result<T>& result, int row, int col, int own, const float (&sums)[COUNT],
                                               const Biases& biases) {
-    if constexpr (!A_IN_REGISTERS) {
-        store_warpgroup(result, row, col, sums, biases);
-    } else if constexpr (!SWAP_AB) {
+    if constexpr (!SWAP_AB) {
         row += own;
         const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 1)};
         store_pairs<1>(result, row, col, sums, of_rows, biases);

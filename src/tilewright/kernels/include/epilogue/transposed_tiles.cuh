@@ -62,7 +62,10 @@ class LaneBiases {
     int col;
     T held[PARTS][2];
 
-    __device__ __forceinline__ float column(int i) const { return bias.of_column(col + i / 2 * 64 + i % 2 * 8); }
+    __device__ __forceinline__ float column(int i) const {
+        const int at = col + i / 2 * 64 + i % 2 * 8;
+        return at < bias.n ? bias.of_column(at) : 0.0f;  // a cluster's last blocks may have no columns of D
+    }
 };
 
 template <int WARPS, int SLOTS>

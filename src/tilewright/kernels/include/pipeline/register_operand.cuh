@@ -89,11 +89,7 @@ struct RegisterOperand {
     // Starts the product of 64 rows of A, loaded so, and of B.
     template <int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
-        if constexpr (SWAP_AB) {
-            multiply_async<FACTOR_B, FACTOR>(sums, elements[step][part], b, adds);
-        } else {
-            multiply_async<FACTOR, FACTOR_B>(sums, elements[step][part], b, adds);
-        }
+        multiply_async<TypeOfA, TypeOfB>(sums, elements[step][part], b, adds);
     }
 
   private:

@@ -39,6 +39,10 @@
 #include "pipeline/factor_scales.cuh"
 #include "ptx/wgmma.cuh"
 
+// Elements of what is multiplied: with SWAP_AB, A is the transpose of a problem's B.
+using TypeOfA = decltype(either<SWAP_AB>(FACTOR_B(), FACTOR()));
+using TypeOfB = decltype(either<SWAP_AB>(FACTOR(), FACTOR_B()));
+
 // Steps whose products may still be in flight when `multiply_stage` returns.
 constexpr int STEPS_IN_FLIGHT = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;
 
@@ -77,7 +81,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
         for (int k = 0; k < STEPS; ++k) {
             const MatrixDescriptor b = stage.B[0].at(0, k);
 #pragma unroll
-            for (int i = 0; i < PARTS; ++i) multiply_async<A, B, FACTOR, FACTOR_B>(sums[i], stage.A[0].at(first + 64 * i, k), b);
+            for (int i = 0; i < PARTS; ++i) multiply_async<A, B, TypeOfA, TypeOfB>(sums[i], stage.A[0].at(first + 64 * i, k), b);
         }
         commit_products();
         wait_products<STEPS_IN_FLIGHT>(sums);
@@ -87,7 +91,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
             float partial[COUNT];
             const auto scale = scales.template of_part<COUNT>(i);
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
-                multiply_async<A, B, FACTOR, FACTOR_B>(partial, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
+                multiply_async<A, B, TypeOfA, TypeOfB>(partial, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
             const auto add = [&](float share) {
                 commit_products();
@@ -126,7 +130,7 @@ __device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, fl
     fence_sums(partial);
 #pragma unroll
     for (int k = 0; k < LINE_BYTES / STEP_BYTES; ++k) {
-        multiply_async<Stage::MAJOR_A, Stage::MAJOR_B, FACTOR, FACTOR_B>(partial, stage.A[0].at(first, k), stage.B[0].at(0, k), k > 0);
+        multiply_async<Stage::MAJOR_A, Stage::MAJOR_B, TypeOfA, TypeOfB>(partial, stage.A[0].at(first, k), stage.B[0].at(0, k), k > 0);
     }
     commit_products();
     wait_products<1>(partial_before);
