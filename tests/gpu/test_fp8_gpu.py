@@ -18,6 +18,7 @@ CONFIGS = [
     {"BM": 64, "BN": 96, "PINGPONG": 1, "CLUSTER_N": 2},
     {"BN": 64, "SPLITS": 4},
     {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 4},
+    {"BM": 128, "BN": 104, "STAGES": 4, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
 ]
 
 

@@ -66,7 +66,7 @@ def test_every_config_is_right(engine, kernel):
 
 
 # The default, consumers with tiles of their own, clusters, blocks that share the k of a tile, the most sums, few sums
-# and two stages, tiles whose last block of 64 columns is read in part, and one and three consumers.
+# and two stages, tiles whose last block of 64 columns is read in part, one and three consumers, and tiles of D^T.
 FORMS = [
     {},
     {"BM": 64, "BN": 64, "PINGPONG": 1},
@@ -80,6 +80,10 @@ FORMS = [
     {"BM": 192, "BN": 176, "CONSUMERS": 3, "CLUSTER_N": 2},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLITS": 2},
+    {"BM": 128, "BN": 104, "STAGES": 5, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
+    {"BM": 64, "BN": 136, "STAGES": 5, "PINGPONG": 1, "TMA_STORE_STAGES": 3, "CLUSTER_M": 2, "SWAP_AB": 1},
+    {"BM": 192, "BN": 48, "CONSUMERS": 3, "CLUSTER_M": 2, "CLUSTER_N": 2, "SWAP_AB": 1},
+    {"BM": 64, "BN": 96, "CONSUMERS": 1, "SPLITS": 2, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
 ]
 TYPES = [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16")]
 LIBRARY_SHAPES = [

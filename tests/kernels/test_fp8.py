@@ -24,6 +24,7 @@ ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "
 BY_WARPS = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16}
 SPLIT = {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2}
+SWAPPED = {"BM": 64, "BN": 40, "STAGES": 3, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "SWAP_AB": 1}
 OF_COLUMNS = {"BM": 192, "BN": 24, "STAGES": 3, "CONSUMERS": 3, "CLUSTER_N": 2}
 """Rows of gemm_fp8_nn's tiles are columns of D, here in three blocks of 64, of which each block loads half of k."""
 
@@ -53,6 +54,8 @@ def error(result, exact):
         ("gemm_fp8", SHARED, "TN", (E4M3, E5M2), "float16", (131, 77, 150)),
         ("gemm_fp8", ALTERNATING, "NN", (E5M2, E4M3), "float32", (150, 101, 145)),
         ("gemm_fp8", SPLIT, "NT", (E5M2, E5M2), E4M3, (70, 50, 272)),
+        ("gemm_fp8", SWAPPED, "NT", (E4M3, E5M2), "float16", (77, 136, 272)),
+        ("gemm_fp8", {**SPLIT, "SWAP_AB": 1}, "TN", (E5M2, E4M3), E4M3, (70, 131, 272)),
         ("gemm_fp8_nn", {"BM": 256, "BN": 64, "STAGES": 2}, "NN", (E4M3, E5M2), "float16", (77, 272, 150)),
         ("gemm_fp8_nn", ALTERNATING, "TT", (E5M2, E4M3), "float32", (101, 150, 145)),
         ("gemm_fp8_nn", {**SPLIT, "BM": 128, "CONSUMERS": 2}, "NT", (E5M2, E5M2), E4M3, (50, 144, 272)),

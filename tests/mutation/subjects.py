@@ -40,6 +40,7 @@ HEADERS = {
     "pipeline/swizzled_tile.cuh": ("gemm_sm90",),
     "pipeline/register_operand.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
+    "epilogue/transposed_tiles.cuh": ("gemm_sm90",),
     "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
     "epilogue/activations.cuh": ("gemm_wmma",),
     "epilogue/warpgroup.cuh": ("gemm_mma",),

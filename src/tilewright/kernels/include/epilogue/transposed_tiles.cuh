@@ -1,14 +1,18 @@
-// A warpgroup's sums to D: sums of D (stored_tiles.cuh, warpgroup.cuh), or, SWAPPED, of D^T, whose rows are columns of D. A lane then
-// has of every 8 rows of D two, at two columns, and finishes these sums. Threads store them, 8 columns in a row at a time. Or the copy
-// engine does: the four warps write 64 rows x 64 columns to the memory in which each has room for 16 rows, as small matrices that
-// `stmatrix` transposes; then each has its own rows stored.
+// From a warpgroup's sums (wgmma.cuh) to D. They are sums of D (stored_tiles.cuh, warpgroup.cuh) or, where SWAPPED, of D^T, whose rows
+// are columns of D: a lane has sums of two of every 8 rows of D, in two columns 8 apart, and adds C and the bias as they lie.
 //
-//     columns of D    0-15   16-31   32-47   48-63
-//     rows 0-15      | warp 0 writes | warp 1 | warp 2 | warp 3 |    memory of warp 0, which has these rows stored
-//     rows 16-31     |               |        |        |        |    memory of warp 1
+// The copy engine stores 64 rows x 64 columns of D at a time: the four warps, which have 16 columns each, write them to shared memory as
+// 8 x 8 matrices that `stmatrix` transposes, each to the memory of the warp that has these 16 rows stored. Pieces of 16 bytes of 8 lines,
+// swizzled, lie on different banks.
 //
-//     lanes          | finish |                 | sync | write, fence_async_shared | sync |       | finish (the next 64 rows) ...
-//     elected lane            | wait_tiles_read |                                         | store |
+//     columns of D    0-15            16-31           32-47           48-63
+//     rows 0-15     | warp 0 writes | warp 1 writes | warp 2 writes | warp 3 writes |   warp 0 has them stored
+//     rows 16-31    | warp 0 writes | warp 1 writes | ...                               warp 1 has them stored
+//
+//     lanes         | finish |                 | sync | write, fence_async_shared | sync |       | finish (the next 64 rows) ...
+//     elected lane           | wait_tiles_read |                                         | store |
+//
+// Where it does not store (stored_tiles.cuh), threads do, 8 columns of a row at a time.
 #pragma once
 
 #include "epilogue/stored_tiles.cuh"
@@ -17,7 +21,7 @@
 #include "ptx/load_matrix.cuh"
 #include "ptx/named_barrier.cuh"
 
-// WARPS, SLOTS: as StoredTiles has them.
+// WARPS, SLOTS: as in StoredTiles.
 template <bool SWAPPED, int WARPS, int SLOTS>
 struct ResultTiles : StoredTiles<WARPS, SLOTS> {
     using Base = StoredTiles<WARPS, SLOTS>;
@@ -93,7 +97,7 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
                 } else {
                     finish<true>(result, first, row, col, sums, of_columns);
                 }
-                store_rows<T>(map, matrix, part * ((COUNT + 31) / 32) + first / 32, first, row, col, sums);
+                store_block<T>(map, matrix, part * ((COUNT + 31) / 32) + first / 32, first, row, col, sums);
             }
         }
     }
@@ -136,9 +140,9 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
         }
     }
 
-    // By the copy engine, the `turn`-th of a consumer's tile. No box reaches beyond the tile's rows, where others store.
+    // Has the copy engine store 64 rows, the `turn`-th of a consumer's tile. No box reaches past the tile's rows, where others store.
     template <typename T, int COUNT>
-    __device__ __forceinline__ void store_rows(const TensorMap* map, int matrix, int turn, int first, int row, int col,
+    __device__ __forceinline__ void store_block(const TensorMap* map, int matrix, int turn, int first, int row, int col,
                                                const float (&elements)[COUNT]) {
         constexpr int BOX_ROWS = COUNT % 8 == 0 ? 16 : 8, WARP_BYTES = 16 * LINE_BYTES;
         const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
