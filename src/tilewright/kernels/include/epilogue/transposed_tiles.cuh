@@ -44,31 +44,18 @@ struct ResultTiles : StoredTiles<WARPS, SLOTS> {
     }
 };
 
-// The biases of the columns of D that a lane has sums of: two of every 64, 8 apart, from one on. Values of 16 bits are loaded long
-// before they are used, others where they are.
+// The biases of the columns of D that a lane has sums of, two of every 64: 8 apart, from `col` on. They are loaded long before they are
+// used, also by a cluster's last blocks, which may have no columns of D.
 template <typename T, int PARTS>
-class LaneBiases {
-  public:
-    __device__ __forceinline__ LaneBiases(const Bias<T>& bias, int col) : bias(bias), col(col) {
-        if constexpr (BIAS::OF_COLUMNS && sizeof(T) == 2) {
+struct LaneBiases {
+    T of_columns[PARTS][2];
+
+    __device__ __forceinline__ LaneBiases(const Bias<T>& bias, int col) {
 #pragma unroll
-            for (int i = 0; i < 2 * PARTS; ++i) held[i / 2][i % 2] = from_float<T>(column(i));
+        for (int i = 0; i < 2 * PARTS; ++i) {
+            const int at = col + i / 2 * 64 + i % 2 * 8;
+            of_columns[i / 2][i % 2] = from_float<T>(at < bias.n ? bias.of_column(at) : 0.0f);
         }
-    }
-
-    __device__ __forceinline__ void get(int part, float (&pair)[2]) const {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) pair[i] = sizeof(T) == 2 && BIAS::OF_COLUMNS ? to_float(held[part][i]) : column(2 * part + i);
-    }
-
-  private:
-    Bias<T> bias;
-    int col;
-    T held[PARTS][2];
-
-    __device__ __forceinline__ float column(int i) const {
-        const int at = col + i / 2 * 64 + i % 2 * 8;
-        return at < bias.n ? bias.of_column(at) : 0.0f;  // a cluster's last blocks may have no columns of D
     }
 };
 
@@ -83,21 +70,21 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
 
     template <typename T, int COUNT, int PARTS>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
-                                          float (&sums)[COUNT], const LaneBiases<T, PARTS>& biases) {
-        float of_columns[2];
-        biases.get(part, of_columns);
+                                          const float (&sums)[COUNT], const LaneBiases<T, PARTS>& biases) {
+        const float of_columns[] = {to_float(biases.of_columns[part][0]), to_float(biases.of_columns[part][1])};
         if constexpr (!Base::template by_tma<T>) {
             store_elements(result, row, col, sums, of_columns);
         } else {
 #pragma unroll
             for (int first = 0; first < COUNT; first += 32) {  // the sums of 64 rows of D
                 keep(col);
+                unsigned words[16] = {};  // of two elements
                 if (result.beta == 0.0f) {
-                    finish<false>(result, first, row, col, sums, of_columns);
+                    finish<false>(result, first, row, col, sums, of_columns, words);
                 } else {
-                    finish<true>(result, first, row, col, sums, of_columns);
+                    finish<true>(result, first, row, col, sums, of_columns, words);
                 }
-                store_block<T>(map, matrix, part * ((COUNT + 31) / 32) + first / 32, first, row, col, sums);
+                store_block<COUNT>(map, matrix, part * ((COUNT + 31) / 32) + first / 32, first, row, col, words);
             }
         }
     }
@@ -110,15 +97,16 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
     static __device__ __forceinline__ int row_of(int col, int i) { return col + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
     static __device__ __forceinline__ int column_of(int row, int i) { return row + own_column() + i / 2 % 2 * 8; }
 
-    // Makes sums from the `first` on elements of D.
+    // Makes elements of D of the sums from the `first` on, of 64 rows.
     template <bool ADDS_C, typename T, int COUNT>
-    static __device__ __forceinline__ void finish(const Result<T>& result, int first, int row, int col, float (&sums)[COUNT],
-                                                  const float (&of_columns)[2]) {
+    static __device__ __forceinline__ void finish(const Result<T>& result, int first, int row, int col, const float (&sums)[COUNT],
+                                                  const float (&of_columns)[2], unsigned (&words)[16]) {
 #pragma unroll
         for (int i = first; i < first + 32 && i < COUNT; ++i) {
             const int at_row = row_of(col, i);
             const float of_row = result.bias.of_row(at_row);
-            sums[i] = result.template element<ADDS_C>(sums[i], at_row, column_of(row, i), of_row, of_columns[i / 2 % 2]);
+            const float x = result.template element<ADDS_C>(sums[i], at_row, column_of(row, i), of_row, of_columns[i / 2 % 2]);
+            reinterpret_cast<T*>(words)[i - first] = from_float<T>(x);
         }
     }
 
@@ -140,10 +128,11 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
         }
     }
 
-    // Has the copy engine store 64 rows, the `turn`-th of a consumer's tile. No box reaches past the tile's rows, where others store.
-    template <typename T, int COUNT>
+    // Has the copy engine store 64 rows, the `turn`-th of a consumer's tile, whose sums from the `first` on of COUNT they are of. No box
+    // reaches past the tile's rows, where others store.
+    template <int COUNT>
     __device__ __forceinline__ void store_block(const TensorMap* map, int matrix, int turn, int first, int row, int col,
-                                               const float (&elements)[COUNT]) {
+                                                const unsigned (&words)[16]) {
         constexpr int BOX_ROWS = COUNT % 8 == 0 ? 16 : 8, WARP_BYTES = 16 * LINE_BYTES;
         const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
         unsigned char* const slot = &this->lines[turn % SLOTS * WARP_BYTES];
@@ -151,14 +140,9 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
         sync_named<128>(1 + warp / 4);
 #pragma unroll
         for (int rows = 0; rows < 4 && first + 8 * rows < COUNT; ++rows) {  // 16 of D
-            unsigned words[4] = {};
-#pragma unroll
-            for (int i = 0; i < 8 && first + 8 * rows + i < COUNT; i += 2) {
-                store_run<2>(reinterpret_cast<T*>(&words[i / 2]), &elements[first + 8 * rows + i]);
-            }
             // A lane names the line of a row and the piece of 8 columns.
             const unsigned piece = swizzled(lane / 16 * 8 + lane % 8, warp % 4 * 2 + lane / 8 % 2);
-            store_matrices_transposed(slot + (warp / 4 * 4 + rows) * SLOTS * WARP_BYTES + piece, words);
+            store_matrices_transposed(slot + (warp / 4 * 4 + rows) * SLOTS * WARP_BYTES + piece, &words[4 * rows]);
         }
         fence_async_shared();
         sync_named<128>(1 + warp / 4);

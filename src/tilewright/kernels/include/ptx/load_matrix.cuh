@@ -24,7 +24,7 @@ __device__ __forceinline__ void load_matrices_transposed(unsigned (&words)[4], c
 }
 
 // The way back: stores four matrices, of which each lane has, matrix after matrix, element lane / 4 of rows 2 * (lane % 4) and the next.
-__device__ __forceinline__ void store_matrices_transposed(unsigned char* row, const unsigned (&words)[4]) {
+__device__ __forceinline__ void store_matrices_transposed(void* row, const unsigned* words) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
                  ::"r"(shared_address(row)), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
 }
