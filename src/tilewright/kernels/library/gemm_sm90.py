@@ -188,6 +188,7 @@ FORMS = (
         name="gemm_sm90",
         idea="16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
         factors=forms.FLOAT16S,
+        presets={"few_rows": {"BN": 104, "STAGES": 6, "TMA_STORE_STAGES": 1, "SWAP_AB": 1}},
         portfolio=(*_PORTFOLIO, {"GROUP_M": 1, "CLUSTER_M": 2, "BN": 128, "STAGES": 6, "TMA_STORE_STAGES": 2}),
     ),
     WgmmaForm(
@@ -234,6 +235,7 @@ FORMS = (
             "large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2},
             "narrow": {"BN": 64, "STAGES": 8},
             "split": {"BN": 64, "SPLITS": 4},
+            "few_rows": {"BN": 104, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
         },
     ),
     WgmmaForm(

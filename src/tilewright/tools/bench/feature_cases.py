@@ -54,12 +54,13 @@ def feature_cases(
     """Cases that together have all that a kernel takes, in few launches (`cover`): each value of a parameter that
     some config has, each element type, order, alignment, kind of scales, way of a batch, scalars, bias and activation,
     C in place and separate from D, and elements of `VALUES`. Results that the copy engine stores come with each
-    epilogue.
+    epilogue, and so do those of D^T.
     """
-    stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
+    few = _few(configs)
+    stores = sorted({(_has_box(kernel, one), kernel.swap_ab(one)) for one in few})
     axes: dict[str, Sequence[Any]] = {
         "stored": stores,
-        "config": _few(configs),
+        "config": few,
         "factors": _factors(factors),
         "result": kernel.support.results[::-1],
         # Finite ones alone where parts represent no others and nothing looks for them.
@@ -154,7 +155,10 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
     has_box = _has_box(kernel, row["config"]) if "config" in row else None
     whole = row["lines"] in (_WHOLE, _DIVIDED) if "lines" in row else None
     stores = narrow, has_box, whole  # the copy engine stores where all hold; None: not known yet
-    fits = "stored" not in row or (False not in stores if row["stored"] else not all(stores))
+    by_engine, swapped = row.get("stored", (None, None))
+    fits = by_engine is None or (False not in stores if by_engine else not all(stores))
+    if swapped is not None and "config" in row:
+        fits &= kernel.swap_ab(row["config"]) == swapped
     if row.get("batch") == _BATCHES[-1]:
         fits &= row.get("separate_c", True)
     if row.get("multiprocessors") == MANY:
