@@ -101,6 +101,7 @@ REASONS = {
     ("epilogue/stored_tiles.cuh", "guard", WAIT_STORED): NOTHING_STORED,
     ("epilogue/stored_tiles.cuh", "comparison", BY_ENGINE): THREADS_STORE,
     ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
+    ("epilogue/transposed_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
     ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
     ("operands.cuh", "lines and steps", SWAPPED_SCALES): NO_BLOCKS,
     ("gemm_sm90_precisions.cu", "NaN and infinity", HOLD): FOR_SPEED,

@@ -41,7 +41,7 @@ HEADERS = {
     "pipeline/register_operand.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "epilogue/transposed_tiles.cuh": ("gemm_sm90",),
-    "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
+    "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k", "gemm_sm90"),
     "epilogue/activations.cuh": ("gemm_wmma",),
     "epilogue/warpgroup.cuh": ("gemm_mma",),
     "epilogue/swap_ab.cuh": ("gemm_tf32_nn", "gemm_tf32_tt"),

@@ -265,3 +265,14 @@ def test_more_of_anything_takes_longer():
     assert cost("4096x4096x4160").us > cost("4096").us
     assert cost("4097x4096x4096").us > cost("4096").us
     assert cost("4095").us > cost("4096").us, "rows that are not aligned are copied first"
+
+
+@pytest.mark.parametrize(("layout", "of_d_transposed"), [("NN", "TT"), ("NT", "NT"), ("TN", "TN"), ("TT", "NN")])
+@pytest.mark.parametrize("shape", [(264, 4696, 3792), (8200, 40000, 4096)])
+def test_a_product_of_d_transposed_takes_as_long_as_it_does_on_its_own(shape, layout, of_d_transposed):
+    """D's rows are whole pieces of 16 bytes either way."""
+    m, n, k = shape
+    for tile in ({"BN": 96, "CLUSTER_M": 2}, {"BN": 104, "PINGPONG": 1, "CLUSTER_N": 2}, {"BN": 64, "SPLITS": 2}):
+        given = {"STAGES": 4, "GROUP_M": 4, **tile}
+        own = cost(f"{n}x{m}x{k}", layout=of_d_transposed, **given)
+        assert cost(f"{m}x{n}x{k}", layout=layout, **given, SWAP_AB=1) == own

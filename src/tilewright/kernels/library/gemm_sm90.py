@@ -26,8 +26,8 @@ Parameters are ways to use one loop:
     is
                        multiplied meanwhile. Most problems with tiles of whole lines.
     SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
-    SWAP_AB            D^T = B^T A^T is computed, of 16 bits: BM and CLUSTER_M are of columns of D, BN and CLUSTER_N of
-                       rows, and GROUP_M of columns of tiles. A few hundred rows, of which tiles may have any multiple
+    SWAP_AB            D^T = B^T A^T is computed, of 16 bits or float8: BM and CLUSTER_M are of columns of D, BN and
+                       CLUSTER_N of rows, and GROUP_M of columns of tiles. A few hundred rows: tiles have any multiple
                        of 8.
 
 A and B are read in place in every order; operands whose rows are not aligned are copied first. A row-major B lies in
@@ -319,7 +319,7 @@ def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
 
 
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
-    """Results of 16 bits that one store moves; of tiles of D^T, whose rows may end there, 8 rows."""
+    """Results of 16 bits that one store moves: 16 rows, or 8 where tiles of D^T end within 16."""
     if not config.TMA_STORE_STAGES or item_bytes != warpgroups.ITEM_BYTES:
         return None
     box = warpgroups.STORED_BOX

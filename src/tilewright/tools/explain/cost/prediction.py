@@ -193,13 +193,11 @@ def predict(
         running = max(min(int(held * gpu.multiprocessors / (work.parts * splits)), tiles), 1)
         high, wide = ceil_div(running, max(across, 1)), min(running, across)
         # Rows of tiles that are computed column by column, or columns row by row.
+        swapped = kernel.swap_ab(config)
         group_m = family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
-        if kernel.swap_ab(config):
-            wide = min(cols * group_m, across, running)
-            high = ceil_div(running, wide)
-        elif rows * group_m > 1:
-            high = min(rows * group_m, down, running)
-            wide = ceil_div(running, high)
+        if (grouped := (cols if swapped else rows) * group_m) > 1:
+            first = min(grouped, across if swapped else down, running)
+            high, wide = (ceil_div(running, first), first) if swapped else (first, ceil_div(running, first))
         of_wave = (high * tile.m + wide * tile.n) * k * item
         from_dram = max(from_dram, min(_read_over_given(kernel) * of_wave * (tiles / running), through_l2))
     l2_us, dram_us = through_l2 / l2_rate, (from_dram + result_bytes) / dram_rate
