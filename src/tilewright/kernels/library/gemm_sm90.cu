@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             continue;
         }
         const int row = here.row + first, col = here.col + rank * COLS;
-        const auto biases = Shared::template biases<COLS, SUBTILES>(Bias<RESULT>(output, of_d), row, col);
+        const Shared::Biases<RESULT, SUBTILES, COLS> biases(Bias<RESULT>(output, of_d), SWAP_AB ? row : col);
         shared->consumers.wait_turn(number, warpgroup);
         float sums[SUBTILES][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {

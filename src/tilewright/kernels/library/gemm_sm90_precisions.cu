@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             continue;
         }
         const int row = here.row + first, col = here.col + rank * COLS;
-        const auto biases = Shared::template biases<COLS, SUBTILES>(Bias<RESULT>(output, of_d), row, col);
+        const Shared::Biases<RESULT, SUBTILES, COLS> biases(Bias<RESULT>(output, of_d), SWAP_AB && !A_IN_REGISTERS ? row : col);
         const SumScales<SUBTILES, COLS, 64, a_registers.STRIDE> sum_scales{
             scales_of_factors, sizes.m, sizes.n, row + a_registers.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);

@@ -26,11 +26,9 @@ template <bool SWAPPED, int WARPS, int SLOTS>
 struct ResultTiles : StoredTiles<WARPS, SLOTS> {
     using Base = StoredTiles<WARPS, SLOTS>;
 
-    // Biases of a consumer's tile of COLS columns and 64 * PARTS rows of what is computed, with element (row, col) at its corner.
-    template <int COLS, int PARTS, typename T>
-    static __device__ __forceinline__ WarpBiases<T, COLS> biases(const Bias<T>& bias, int, int col) {
-        return WarpBiases<T, COLS>(bias, col);
-    }
+    // Of a consumer's tile of 64 * PARTS rows and COLS columns of what is computed, from the tile's first column of D on.
+    template <typename T, int PARTS, int COLS>
+    using Biases = WarpBiases<T, COLS>;
 
     // The `part`-th 64 rows of this tile, with element (row, col) at their corner. map: of D.
     template <typename T, int COUNT, typename Biases>
@@ -44,8 +42,11 @@ struct ResultTiles : StoredTiles<WARPS, SLOTS> {
     }
 };
 
-// The biases of the columns of D that a lane has sums of, two of every 64: 8 apart, from `col` on. They are loaded long before they are
-// used, also by a cluster's last blocks, which may have no columns of D.
+// Of 64 columns of D that a warpgroup has sums of, the first of this lane's two, which are 8 apart.
+__device__ __forceinline__ int own_column() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
+
+// The biases of a lane's columns of D, of PARTS times 64 columns from `col` on. They are loaded long before they are used, also by a
+// cluster's last blocks, which may have no columns of D.
 template <typename T, int PARTS>
 struct LaneBiases {
     T of_columns[PARTS][2];
@@ -53,7 +54,7 @@ struct LaneBiases {
     __device__ __forceinline__ LaneBiases(const Bias<T>& bias, int col) {
 #pragma unroll
         for (int i = 0; i < 2 * PARTS; ++i) {
-            const int at = col + i / 2 * 64 + i % 2 * 8;
+            const int at = col + i / 2 * 64 + own_column() + i % 2 * 8;
             of_columns[i / 2][i % 2] = from_float<T>(at < bias.n ? bias.of_column(at) : 0.0f);
         }
     }
@@ -63,10 +64,8 @@ template <int WARPS, int SLOTS>
 struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
     using Base = StoredTiles<WARPS, SLOTS>;
 
-    template <int COLS, int PARTS, typename T>
-    static __device__ __forceinline__ LaneBiases<T, PARTS> biases(const Bias<T>& bias, int row, int) {
-        return {bias, row + own_column()};
-    }
+    template <typename T, int PARTS, int COLS>
+    using Biases = LaneBiases<T, PARTS>;
 
     template <typename T, int COUNT, int PARTS>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
@@ -90,9 +89,6 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
     }
 
   private:
-    // The first of this lane's columns of 64.
-    static __device__ __forceinline__ int own_column() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
-
     // Where the i-th sum lies in D.
     static __device__ __forceinline__ int row_of(int col, int i) { return col + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
     static __device__ __forceinline__ int column_of(int row, int i) { return row + own_column() + i / 2 % 2 * 8; }
