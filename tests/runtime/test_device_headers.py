@@ -86,10 +86,11 @@ USES = {
         ],
     ),
     "ptx/load_matrix.cuh": (
-        "sm_75",
+        "sm_90a",
         [
             "float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];",
             "unsigned four[4]; load_matrices_transposed(four, reinterpret_cast<unsigned*>(shared)); *shared = four[1];",
+            "unsigned four[4] = {*out, *out, *out, *out}; store_matrices_transposed(shared, four);",
         ],
     ),
     "ptx/mma.cuh": (

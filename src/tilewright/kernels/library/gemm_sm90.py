@@ -152,7 +152,7 @@ class WgmmaForm(forms.KernelForm):
 
     def swaps(self, config: Config) -> bool:
         """Whether it computes D^T with a config."""
-        return bool(config.get("SWAP_AB", self.swap_ab))
+        return getattr(config, "SWAP_AB", 0) == 1 if self.may_swap else self.swap_ab
 
     @cached_property
     def line(self) -> int:
