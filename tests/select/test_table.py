@@ -13,7 +13,7 @@ from tilewright.select.model import TERMS, ConfigModel, Fitted
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import SurveyModels, Table, file_name
+from tilewright.select.tables.table import SurveyModels, Table, config_of, file_name
 from tilewright.select.trees import DEPTH, Correction
 
 
@@ -99,6 +99,7 @@ def test_each_kernels_best_is_kept_and_what_errs_less_comes_before_what_is_faste
         '{"format":1,"gpu":"X","capability":[9,0],"entries":[]}',
         '{"format":4}',
         '{"format":3,"gpu":"X","capability":[9,0],"entries":[{"m":8}]}',
+        WHOLE.replace("[32]", '["32"]'),
         WHOLE.replace("8 8 8 1|", "8 8 1|"),
         WHOLE.replace("8 8 8 1|", "8 -8 8 1|"),
         WHOLE.replace("8 8 8 1|", "8 8 8.5 1|"),
@@ -171,7 +172,8 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     assert path.name == file_name(table.gpu)
     assert table.entries
     assert json.loads(path.read_text())["format"] == 4
-    assert table.merged([]) == table
+    assert None not in map(config_of, table.choices)
+    assert table.merged([]).entries == table.entries
     for one in table.entries:
         kernel = find(one.kernel)
         assert one.dtype in kernel.support.factors

@@ -114,4 +114,5 @@ def shipped_configs(kernel: Kernel) -> list[Config]:
     those of shipped tables. Of a kernel from a source file the default and presets."""
     own = valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio))
     choices = [] if kernel.is_user_kernel else [choice for table in shipped() for choice in table.choices]
-    return list(dict.fromkeys((*own, *(config_of(choice) for choice in choices if choice[0] == kernel.name))))
+    tabled = (config_of(choice) for choice in choices if choice[0] == kernel.name)
+    return list(dict.fromkeys((*own, *filter(None, tabled))))

@@ -7,7 +7,8 @@
      "kernels": [[name, [parameter, ...], [config's values, ...], ...], ...],
      "cases": {"NN float32": ["m n k batch|choice GFLOP/s cuBLAS's error-over-cuBLAS's run|...", ...], ...}}
 
-A choice numbers the configs of all kernels, in the order of the file; a line stands for what was not measured. Numbers
+A choice numbers the configs of all kernels, in the order of the file. Parameters that a kernel got later have their
+defaults, and configs that no kernel has any more are left out. A line stands for what was not measured. Numbers
 have five digits: two measurements of one thing differ by more. Models are those of `select.model`, of what a survey
 measured; a table that has none has no line of them. Problems, models and trees are texts of numbers with spaces between
 them, of which a process reads those that it asks for: the first product waits for a table.
@@ -16,9 +17,9 @@ them, of which a process reads those that it asks for: the first product waits f
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,14 +48,15 @@ _UNKNOWN = "-"
 _LEAVES = 10_000
 """Units of a leaf."""
 
-Choice = tuple[str, Sequence[str], Sequence[int]]
+Choice = tuple[str, tuple[str, ...], tuple[int, ...]]
 """A kernel's name, its parameters, and a config's values of them."""
 
 
-def config_of(choice: Choice) -> Config:
-    """The config of a choice, in the parameters that its table has."""
-    _, names, values = choice
-    return Config(dict(zip(names, values, strict=True)))
+@lru_cache(maxsize=4096)
+def config_of(choice: Choice) -> Config | None:
+    """The config of a choice, parameters that came later at their defaults; None where it no longer exists."""
+    kernel, names, values = choice
+    return recorded(kernel, dict(zip(names, values, strict=True)))
 
 
 class SurveyModels(NamedTuple):
@@ -157,10 +159,10 @@ class Table:
     def _fitted(self, dtype: str) -> SurveyModels:
         found = []
         for line in self.models[dtype]:
-            choice, together, *coefficients = map(float, line.split())
-            if (config := self._config(int(choice))) is not None:
-                kernel = find(self.choices[int(choice)][0])
-                found.append(Fitted(kernel, config, ConfigModel(together, tuple(coefficients))))
+            number, together, *coefficients = map(float, line.split())
+            choice = self.choices[int(number)]
+            if (config := config_of(choice)) is not None:
+                found.append(Fitted(find(choice[0]), config, ConfigModel(together, tuple(coefficients))))
         if not (trees := self.trees.get(dtype)):
             return SurveyModels(found)
         features, thresholds, leaves = np.split(_numbers(trees), (DEPTH, 2 * DEPTH), axis=1)
@@ -203,23 +205,19 @@ class Table:
                 found.setdefault(line.partition("|")[0], {}).setdefault(same, []).append((case, line))
         return found
 
-    @cached_property
-    def _config(self) -> Callable[[int], Config | None]:
-        """The config of a choice in the parameters of now; None where the kernel or the config no longer exists."""
-        return cache(lambda number: recorded(self.choices[number][0], config_of(self.choices[number])))
-
     def _entries_of(self, problems: Iterable[tuple[str, str]]) -> Iterator[Entry]:
         """The measurements of problems, each given by its case and its line."""
         for case, line in problems:
             sizes, *cells = line.split("|")
             m, n, k, batch = map(int, sizes.split())
             for cell in cells:
-                choice, gflops, *others, run = cell.split()
-                if (config := self._config(int(choice))) is not None:
-                    kernel, (revision, after_other_work) = self.choices[int(choice)][0], self.runs[int(run)]
+                number, gflops, *others, run = cell.split()
+                choice = self.choices[int(number)]
+                if (config := config_of(choice)) is not None:
+                    revision, after_other_work = self.runs[int(run)]
                     baseline, error = (None if one == _UNKNOWN else float(one) for one in others)
                     speeds = float(gflops), baseline, error
-                    yield Entry(m, n, k, case, kernel, config, *speeds, revision, after_other_work, batch)
+                    yield Entry(m, n, k, case, choice[0], config, *speeds, revision, after_other_work, batch)
 
 
 def _read(facts: Any) -> Table:
@@ -249,8 +247,9 @@ def _check(table: Table) -> None:
     """
     count = len(table.choices)
     for kernel, names, values in table.choices:
-        if not (isinstance(kernel, str) and len(names) == len(values)):
-            raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
+        kinds = {str: (kernel, *names), int: values}
+        if len(names) != len(values) or not all(isinstance(one, kind) for kind in kinds for one in kinds[kind]):
+            raise ValueError(f"kernels must have a name, and integers for all parameters, got {kernel!r}")
     for lines in filter(None, table.models.values()):
         numbers = _numbers(lines)
         known = numbers.shape[1] == 2 + len(TERMS) and np.isfinite(numbers).all()
