@@ -54,7 +54,7 @@ def test_no_shape_is_near_a_surveyed_problem():
 class TimedByTheModel:
     """Stands for an engine: a run takes what the model says, and another config's twice as long."""
 
-    capability, device_name = (9, 0), "NVIDIA H100 80GB HBM3"
+    capability, device_name = (9, 0), "NVIDIA H200"
 
     def upload(self, array):
         return SimpleNamespace(pointer=0)

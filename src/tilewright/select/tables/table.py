@@ -176,19 +176,20 @@ class Table:
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
         """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
-        by_case = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}")
-        for case in same_speed_cases(timed_case(problem)) if by_case else ():
-            if by_case and case in by_case:
+        sizes = f"{problem.m} {problem.n} {problem.k} {problem.batch}"
+        for case in same_speed_cases(timed_case(problem)):
+            if found := self._lines.get((case, sizes)):
                 dense = problem_of(problem.m, problem.n, problem.k, case, problem.batch)
                 if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
-                    yield from self._entries_of(by_case[case])
+                    yield from self._entries_of(found)
                 return
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
         for one in same_speed_cases(case):
-            for by_case in self._lines.values():
-                yield from self._entries_of(by_case.get(one, ()))
+            for (case_of, _), lines in self._lines.items():
+                if case_of == one:
+                    yield from self._entries_of(lines)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -196,13 +197,13 @@ class Table:
         return tuple(self._entries_of((case, line) for case, lines in self.cases.items() for line in lines))
 
     @cached_property
-    def _lines(self) -> dict[str, dict[str, list[tuple[str, str]]]]:
-        """Problems' cases and lines, by sizes and then by the case whose products take the same time."""
-        found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    def _lines(self) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        """Problems' cases and lines, by the case whose products take the same time, and sizes."""
+        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for case, lines in self.cases.items():
             same = same_speed_cases(case)[0]
             for line in lines:
-                found.setdefault(line.partition("|")[0], {}).setdefault(same, []).append((case, line))
+                found.setdefault((same, line.partition("|")[0]), []).append((case, line))
         return found
 
     def _entries_of(self, problems: Iterable[tuple[str, str]]) -> Iterator[Entry]:
