@@ -277,8 +277,6 @@ def _mark(kernel: Kernel, config: str = "") -> str:
 
 def _mark_copy(kernel: Kernel, config: str = "") -> str:
     """The commands that copy a rung for an exercise and mark the copy."""
-    given = f" --config {config}" if config else ""
-    return (
-        f"```\ntilewright new mine --from {kernel.name}{given}\n"
-        "tilewright check mine.cu && tilewright bench mine.cu --shape 512 && tilewright explain mine.cu\n```"
-    )
+    given, copy = f" --config {config}" if config else "", f"my_{kernel.name}.cu"
+    commands = (f"new {copy[:-3]} --from {kernel.name}{given}\ntilewright check {copy}", f"bench {copy} --shape 512")
+    return "```\ntilewright " + " && tilewright ".join((*commands, f"explain {copy}")) + "\n```"
