@@ -309,7 +309,7 @@ def _arithmetic_binds(one: Explanation) -> str:
     share, time = one.issue.multiply_share, time_words(one.issue.time_us)
     return (
         f"{sentence}, and {time} as it is issued: {100 * share:.0f}% of the main loop's instructions are "
-        "multiply-adds. All levels of memory are faster."
+        "multiply-adds. All levels of memory take less."
     )
 
 

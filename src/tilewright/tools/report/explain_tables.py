@@ -98,13 +98,13 @@ def roofline_table(one: Explained) -> FittedTable:
         units, flops, issue = "float32", one.flops, None
     else:
         units, flops, issue = "tensor cores" if one.on_tensor_cores else "arithmetic", one.problem.flops, one.issue
+    slowest = "binds" if one.binds == ARITHMETIC else ""
     if flops is not None:
-        slowest = "binds" if one.binds == ARITHMETIC else ""
-        amount = f"{flops / 1e9:,.3g} GFLOP"
-        table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", amount, "", _time(line.arithmetic_us), slowest)
+        amount, mark = f"{flops / 1e9:,.3g} GFLOP", "" if issue else slowest
+        table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", amount, "", _time(line.arithmetic_us), mark)
     if issue:
         share = f"issue slots, {100 * issue.multiply_share:.0f}% multiply-adds"
-        table.add_row(share, _count(issue.instructions), "", _time(issue.time_us), "")
+        table.add_row(share, _count(issue.instructions), "", _time(issue.time_us), slowest)
     for level in line.levels:
         ratio = level.flops_per_byte
         intensity = f"{ratio:,.1f}" if ratio >= 1 else f"{ratio:.2g}" if ratio else ""
