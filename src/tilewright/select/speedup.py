@@ -128,9 +128,12 @@ def _measured(
     for table in (one for one in store.of_gpu(device, capability) if one.capability == capability):
         found: dict[object, Entry] = {}
         for entry in sorted(table.entries_of(case), key=rank):
-            rounds = find(entry.kernel).support.precision == "tf32"
-            counts = entry.meets(promise) and rounds == (promise == "tf32") and order in (None, entry.order)
-            if entry.baseline_gflops and counts:
+            if entry.baseline_gflops and _counts(entry, promise, order):
                 found.setdefault(entry.problem[:4], entry)
         best = found | best
     return _TabledCase(case, best.values()) if best else None
+
+
+def _counts(entry: Entry, promise: str | None, order: str | None) -> bool:
+    rounds = find(entry.kernel).support.precision == "tf32"
+    return entry.meets(promise) and rounds == (promise == "tf32") and (order is None or entry.order == order)
