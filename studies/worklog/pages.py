@@ -277,6 +277,7 @@ def _mark(kernel: Kernel, config: str = "") -> str:
 
 def _mark_copy(kernel: Kernel, config: str = "") -> str:
     """The commands that copy a rung for an exercise and mark the copy."""
-    given, copy = f" --config {config}" if config else "", f"my_{kernel.name}.cu"
-    commands = (f"new {copy[:-3]} --from {kernel.name}{given}\ntilewright check {copy}", f"bench {copy} --shape 512")
-    return "```\ntilewright " + " && tilewright ".join((*commands, f"explain {copy}")) + "\n```"
+    given, copy = f" --config {config}" if config else "", f"my_{kernel.name}"
+    marks = f"check {copy}.cu", f"bench {copy}.cu --shape 512", f"explain {copy}.cu"
+    marking = " && ".join(f"tilewright {words}" for words in marks)
+    return f"```\ntilewright new {copy} --from {kernel.name}{given}\n{marking}\n```"

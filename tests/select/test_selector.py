@@ -303,7 +303,7 @@ HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("capability", "device"), HOPPERS)
 def test_a_surveyed_kernel_is_picked_in_configs_that_were_surveyed(capability, device, dtype):
-    known = {(one.kernel, one.config) for one in store.fitted(device, capability, dtype)[1].configs}
+    known = store.fitted(device, capability, dtype)[1].choices
     for sides in product((19, 40, 312, 1003, 4104), repeat=3):
         pick = select(Problem(*sides, Arithmetic(dtype, dtype)), capability, device)
         assert pick in known or pick[0] not in {kernel for kernel, _ in known}, (sides, pick)

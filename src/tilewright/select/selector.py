@@ -218,7 +218,7 @@ def compared_on(
     if not fitted.configs:
         return None
     kernels = (kernel_for(dtype),) if grouped else KERNELS
-    known = {(one.kernel, one.config) for one in fitted.configs}
+    known = fitted.choices
     surveyed = {kernel for kernel, _ in known}
     configs = [
         (kernel, config)
@@ -237,7 +237,7 @@ def compared_on(
 def _models(configs: Sequence[tuple[Kernel, Config]], device: str, gpu: Gpu, dtype: str) -> Models:
     """The models of configs on a GPU, for factors of a type."""
     measured_on, fitted = store.fitted(device, gpu.capability, dtype)
-    known = {(one.kernel, one.config) for one in fitted.configs}
+    known = fitted.choices
     models = [Fitted(*choice, lent(*choice, fitted.configs, measured_on, gpu)) for choice in configs]
     return Models(gpu, models, fitted.correction, [choice in known for choice in configs])
 

@@ -30,6 +30,7 @@ from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses
 from tilewright.select.model import FEATURES, TERMS, ConfigModel, Fitted, Floats, ProblemSizes
 from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
@@ -65,6 +66,11 @@ class SurveyModels(NamedTuple):
     configs: Sequence[Fitted] = ()
     correction: Correction | None = None
     """Trees of all configs together; None in a table without any."""
+
+    @property
+    def choices(self) -> set[tuple[Kernel, Config]]:
+        """The configs, each with its kernel."""
+        return {(one.kernel, one.config) for one in self.configs}
 
 
 ModelsByType = Mapping[str, SurveyModels]
