@@ -1,11 +1,15 @@
 """How tiles are divided among blocks (`schedule.schedule`), as the walk in schedule.cuh counts on."""
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core.problem import Problem
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.library import schedule
+from tilewright.runtime.base import run
 
 KERNEL = find("split_k")
 SIZES = st.integers(1, 3000)
@@ -34,3 +38,19 @@ def test_workers_of_one_tile_alone_are_preferred():
     assert schedule.sharing(8, 1024, 264) == 264
     assert schedule.sharing(100, 64, 264) == 264  # 2 a tile would have 32 steps each instead of 25
     assert schedule.sharing(3, 1, 264) == 3
+
+
+@pytest.mark.parametrize("multiprocessors", [4, 8, 9, 17])
+def test_partial_sums_of_a_tile_are_added_however_many_workers_it_has(multiprocessors):
+    """Of up to 32 in one step, of 36 and of 68 as a tree; the last group has some less, or is alone."""
+    engine, config = EmulatorEngine(multiprocessors=multiprocessors), KERNEL.config(KERNEL.preset("few_rows"))
+    problem = Problem(15, 31, config.WORKERS * multiprocessors * config.BK)
+    assert schedule.divide(problem, config, multiprocessors).workers == config.WORKERS * multiprocessors
+    random = np.random.default_rng(multiprocessors)
+    a, b = (
+        random.integers(-3, 4, shape).astype(np.float32) for shape in ((15, problem.k), (problem.k, 31))
+    )  # all sums are exact
+    d = np.full((15, 31), np.nan, np.float32)
+    uploaded = engine.upload(d)
+    run(engine, KERNEL, config, problem, engine.upload(a), engine.upload(b), uploaded)
+    np.testing.assert_array_equal(engine.download(uploaded), a @ b)

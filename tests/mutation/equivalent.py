@@ -148,7 +148,7 @@ REASONS = {
     ("pipeline/block_sums.cuh", "comparison", ADDERS): EQUAL,
     ("pipeline/block_sums.cuh", "comparison", ADDED_TOGETHER): FOR_SPEED,
     ("pipeline/schedule.cuh", "comparison", "const long long number = 2LL * (first + group) + (group == 0);"): SLOTS,
-    ("pipeline/schedule.cuh", "comparison", "for (int size = 1; size < count; size *= FAN) {"): ONE_GROUP,
+    ("pipeline/schedule.cuh", "comparison", "for (int size = 1; size < count; size *= most) {"): ONE_GROUP,
     (
         "pipeline/schedule.cuh",
         "comparison",

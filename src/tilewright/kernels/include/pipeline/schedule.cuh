@@ -9,10 +9,10 @@
 //     tile       0    1   ...  whole-1 |    whole    |   whole+1   |  ...
 //     steps k   |---||---| ... |-----| |--worker 0--|--worker 1--|--worker 2--| ...
 //
-// A worker computes the end of one tile, then the beginning of the next. The workers of one tile add their partial sums as
-// a tree: of up to FAN neighbouring groups, those done first store their sums in the workspace, and the one done last adds
-// them, in the groups' order, and goes on for all. So no block waits for another, many partial sums are added in few steps,
-// and the result is the same whichever worker is last.
+// A worker computes the end of one tile, then the beginning of the next. The workers of one tile add their partial sums in
+// one step, or as a tree where they are many: of neighbouring groups, those done first store their sums in the workspace, and
+// the one done last adds them, in the groups' order, and goes on for all. So no block waits for another, many partial sums are
+// added in few steps, and the result is the same whichever worker is last.
 #pragma once
 
 #include "operands.cuh"
@@ -90,6 +90,7 @@ class Schedule {
     __device__ __forceinline__ bool reduce(float (&sums)[OWN_ROWS][OWN_COLS], const Workspace& workspace) const {
         if (WORKERS == 0 || to - from == steps) return true;
         SHARED_OF_BLOCK(int, stored);
+        constexpr int AT_ONCE = OWN_ROWS * OWN_COLS < 32 ? 32 / (OWN_ROWS * OWN_COLS) : 1;  // groups whose sums are in flight
         const long long first_step = static_cast<long long>(tile - whole) * steps;
         const int first = worker_of(first_step);
         const int count = worker_of(first_step + steps - 1) - first + 1;  // of the tile's workers
@@ -98,10 +99,11 @@ class Schedule {
             const long long number = 2LL * (first + group) + (group == 0);
             return workspace.sums + number * (THREADS * OWN_ROWS * OWN_COLS) + threadIdx.x;
         };
-        for (int size = 1; size < count; size *= FAN) {
+        const int most = count <= MOST ? MOST : FAN;  // groups of a step
+        for (int size = 1; size < count; size *= most) {
             const int own = place / size * size;  // where this group begins, and the first of those to be added:
-            const int begin = place / (FAN * size) * (FAN * size);
-            const int groups = min((count - begin + size - 1) / size, FAN);
+            const int begin = place / (most * size) * (most * size);
+            const int groups = min((count - begin + size - 1) / size, most);
             if (groups == 1) continue;
             unsigned* const counter = &workspace.counters[first + begin + size];
             // Two groups may be added in either order: the one that finds the other's sums need not store its own.
@@ -120,6 +122,7 @@ class Schedule {
                 add_sums<THREADS>(sums, sums_of(own == begin ? begin + size : begin));
             } else {
                 load_sums<THREADS>(sums, sums_of(begin));
+#pragma unroll(AT_ONCE)
                 for (int group = 1; group < groups; ++group) add_sums<THREADS>(sums, sums_of(begin + group * size));
             }
             sync_block<THREADS>();  // all have read `stored`
@@ -129,7 +132,7 @@ class Schedule {
     }
 
   private:
-    static constexpr int FAN = 8;  // a step of the tree takes about 2 us on an H200, each partial sum 0.2 us
+    static constexpr int MOST = 32, FAN = 8;  // a step takes about 2 us on an H200, each partial sum 0.1 to 0.2 us
 
     // The worker that does a step, of those of the tiles left over.
     __device__ __forceinline__ int worker_of(long long step) const {
