@@ -80,6 +80,7 @@ FORMS = [
     {"BM": 192, "BN": 176, "CONSUMERS": 3, "CLUSTER_N": 2},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLITS": 2},
+    {"BM": 64, "BN": 96, "CONSUMERS": 1, "CLUSTER_M": 2, "SPLITS": 4},
     {"BM": 128, "BN": 104, "STAGES": 5, "TMA_STORE_STAGES": 1, "SWAP_AB": 1},
     {"BM": 64, "BN": 136, "STAGES": 5, "PINGPONG": 1, "TMA_STORE_STAGES": 3, "CLUSTER_M": 2, "SWAP_AB": 1},
     {"BM": 192, "BN": 48, "CONSUMERS": 3, "CLUSTER_M": 2, "CLUSTER_N": 2, "SWAP_AB": 1},

@@ -40,6 +40,7 @@ CONFIGS = {
         {"BM": 128, "BN": 40, "STAGES": 2, "TMA_STORE_STAGES": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "SWAP_AB": 1},
         {"BM": 64, "BN": 136, "STAGES": 2, "PINGPONG": 1, "TMA_STORE_STAGES": 3, "GROUP_M": 1, "SWAP_AB": 1},
         {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2, "SWAP_AB": 1},
+        {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "SPLITS": 2},
         {"BM": 192, "BN": 72, "STAGES": 3, "CONSUMERS": 3, "SWAP_AB": 1},
     ],
     "small_m_bf16x6": [

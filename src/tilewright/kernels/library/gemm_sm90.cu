@@ -32,12 +32,12 @@
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int COLS = BN / SPLITS;              // columns of a tile that a block stores
-using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // blocks that load for each other
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N, SPLITS>;  // blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
 using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
-using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
+using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2, Grid::BLOCKS>;
 constexpr Major MAJOR_A = (SWAP_AB ? !TRANSPOSED_B : TRANSPOSED_A) ? Major::across_k : Major::along_k;
 constexpr Major MAJOR_B = (SWAP_AB ? !TRANSPOSED_A : TRANSPOSED_B) ? Major::along_k : Major::across_k;
 constexpr int EIGHTS = 8 * CLUSTER_M;  // where B lies along k, each of CLUSTER_M blocks loads eights of its columns, as many as the others
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const Sizes sizes = either<SWAP_AB>(swapped(of_d), of_d);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / LINE + (depth % LINE != 0);
-    const int rank = blockIdx.x % SPLITS;  // of the blocks that share a tile's k
+    const int rank = blockIdx.x / Grid::BLOCKS % SPLITS;  // of the blocks that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
     grid_dependency_launch();
@@ -133,10 +133,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         next_tile();  // while the last products are in flight
         wait_products<0>(sums);
         if (steps > 0) shared->barriers.release(turn.before, grid, lane);
-        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, of_d, here.matrix);
         auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // of the columns that the block stores
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
+        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
+        const Result<RESULT> result(output, of_d, here.matrix);
 #pragma unroll
         for (int i = 0; i < SUBTILES; ++i) shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
     }

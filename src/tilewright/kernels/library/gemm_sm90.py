@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Literal
 
 from tilewright.core.dtypes import FLOAT8
-from tilewright.core.gpus import clusters
+from tilewright.core.gpus import CLUSTER_LIMIT, clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
@@ -355,11 +355,11 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
     batch, m, n = problem.batch, problem.m, problem.n
     if form.swaps(config):
         m, n = n, m
-    if config.SPLITS > 1:
-        return Schedule(batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS)
     sharing = config.CLUSTER_M * config.CLUSTER_N
-    down, across = ceil_div(m, config.BM * config.CLUSTER_M), ceil_div(n, config.BN * config.CLUSTER_N)
-    return Schedule(min(batch * down * across, clusters(multiprocessors, sharing)) * sharing)
+    tiles = batch * ceil_div(m, config.BM * config.CLUSTER_M) * ceil_div(n, config.BN * config.CLUSTER_N)
+    if config.SPLITS > 1:
+        return Schedule(tiles * sharing * config.SPLITS)
+    return Schedule(min(tiles, clusters(multiprocessors, sharing)) * sharing)
 
 
 def registers(form: WgmmaForm, config: Config) -> int:
@@ -438,9 +438,10 @@ def _constraints(form: WgmmaForm) -> Constraints:
     return {
         **TILES,
         **fits,
-        "SPLITS must be 1, or with PINGPONG=0, CLUSTER_M=1 and CLUSTER_N=1 be 2, 4 or 8, "
-        "the most of a cluster": lambda c: (
-            c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER_M * c.CLUSTER_N == 1)
+        f"SPLITS must be 1, or with PINGPONG=0 be 2, 4 or 8, with CLUSTER_M and CLUSTER_N at most {CLUSTER_LIMIT} blocks, "
+        "those of a cluster": lambda c: (
+            c.SPLITS == 1
+            or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER_M * c.CLUSTER_N * c.SPLITS <= CLUSTER_LIMIT)
         ),
         "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
         "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,

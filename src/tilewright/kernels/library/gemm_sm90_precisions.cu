@@ -27,13 +27,13 @@
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int COLS = BN / SPLITS;              // of a tile, that a block stores
-using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // of blocks that load for each other
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N, SPLITS>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
 using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, SPLIT_PARTS, CLUSTER_M>;
-using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
+using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2, Grid::BLOCKS>;
 using Parts = PartsOfBlock<BM, (SPLIT_PARTS > 1 ? COLS : 64), (SPLIT_PARTS > 1 ? CONSUMERS : 2)>;  // where SPLIT_PARTS is 1, it does nothing
 
 struct Shared : ResultTiles<SWAP_AB && !A_IN_REGISTERS, 4 * CONSUMERS, TMA_STORE_STAGES> {
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const Scales scales_of_factors = either<SWAP_AB>(swapped(scales_of_d), scales_of_d);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
-    const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
+    const int rank = blockIdx.x / Grid::BLOCKS % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
     grid_dependency_launch();
@@ -129,10 +129,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         };
         multiply_steps<BN / 2>(steps, multiply, finish);
         if (STEPS_IN_FLIGHT && steps > 0) shared->barriers.release(turn.before, grid, lane);
-        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, of_d, here.matrix);
         auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
+        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
+        const Result<RESULT> result(output, of_d, here.matrix);
 #pragma unroll
         for (int i = 0; i < SUBTILES; ++i) {
             shared->parts.look(own_sums[i], sizes.m - row - 64 * i, sizes.n - col);

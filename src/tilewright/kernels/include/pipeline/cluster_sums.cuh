@@ -12,11 +12,12 @@
 
 #include "ptx/cluster.cuh"
 
+// BLOCKS: those that share a tile's k; their ranks are APART, as many as tiles are computed at a time.
 // The threads of a block that have sums: THREADS, counted from 0 by `thread`. A thread has COUNT sums of its own of a tile, and
 // float4s of them in the order of the columns. `slots` is shared memory of THREADS * COUNT / 4 float4s.
 // Threads that have none call `attend` when the others call `add_up`, so that all sync alike: a cluster's barrier does not wait for
 // threads that have returned, and they return next.
-template <int BLOCKS, int THREADS, int COUNT>
+template <int BLOCKS, int THREADS, int COUNT, int APART = 1>
 struct ClusterSums {
     static constexpr int PART = COUNT / 4 / BLOCKS;  // float4s of a thread that one block totals
     static_assert(COUNT % (4 * BLOCKS) == 0, "the blocks of a cluster total equal parts");
@@ -40,10 +41,10 @@ struct ClusterSums {
   private:
     // Writes this thread's sums to the blocks that total them.
     __device__ __forceinline__ void give(const float (&sums)[COUNT]) const {
-        const int rank = cluster_rank();
+        const int tile = cluster_rank() % APART, part = cluster_rank() / APART;
 #pragma unroll
         for (int block = 0; block < BLOCKS; ++block) {
-            float4* const there = in_block(slots + rank * PART * THREADS + thread, block);
+            float4* const there = in_block(slots + part * PART * THREADS + thread, block * APART + tile);
 #pragma unroll
             for (int i = 0; i < PART; ++i) {
                 const float* const four = &sums[4 * (block * PART + i)];
