@@ -61,7 +61,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, WORKERS > 1 ? WORKERS : 1)
     Tiles<(WORKERS > 0)> tile(sizes);
     if (!tile.next() && WORKERS > 0) return;  // else there is one for each block
     do {
-        if (WORKERS > 0) __syncthreads();  // the stages of the tile before, and what is shared of its sums, have been read
         const int warp = threadIdx.x / 32;
         const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;  // of the tile
         const int row = tile.row + warp_row, col = tile.col + warp_col;
@@ -114,7 +113,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, WORKERS > 1 ? WORKERS : 1)
             }
             if (parts.least != 0.0f && __syncthreads_or(small)) return compute_fallback();
         }
-        if (WORKERS > 0 && !tile.reduce<THREADS>(sums, workspace)) continue;
+        // With alpha = 0 there is nothing to add. Else a block syncs here before its next tile: all have read the stages.
+        if (WORKERS > 0 && (depth > 0 ? !tile.reduce<THREADS>(sums, workspace) : tile.from > 0)) continue;
         const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {

@@ -188,8 +188,8 @@ _OF_MEMORY_ORDERS: Constraints = {
     "WORKERS*threads*(WM*WN/32+40) must be at most 65536, a multiprocessor's registers": lambda c: (
         c.WORKERS * threads_of_warps(c) * (c.WM * c.WN // 32 + 40) <= 65536
     ),
-    "WORKERS times STAGES tiles of A and of B must fit a multiprocessor's 227 KiB": lambda c: holds(
-        c.WORKERS, _shared_bytes(FORMS[0], c)
+    "WORKERS times STAGES tiles of A and of B, and 16 bytes, must fit a multiprocessor's 227 KiB": lambda c: holds(
+        c.WORKERS, _shared_bytes(FORMS[0], c) + VECTOR_BYTES
     ),
 }
 
