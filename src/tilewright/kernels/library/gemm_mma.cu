@@ -25,6 +25,7 @@
 
 constexpr int WARPS = BM / WM * (BN / WN);
 constexpr int THREADS = 32 * WARPS;
+constexpr bool SHARES = WORKERS > 0;
 using Parts = PartsOfWarps<BM, BN, THREADS>;
 
 union Shared {
@@ -33,7 +34,7 @@ union Shared {
 };
 
 // What a block computes: all steps of one tile; or, where blocks share tiles, some steps of one or two.
-template <bool SHARED>
+template <bool>
 struct Tiles : TileOrder<BM, BN, GROUP_M> {
     static constexpr int from = 0, to = 0x7fffffff;  // steps along k
 
@@ -48,7 +49,7 @@ struct Tiles<true> : Schedule<BM, BN, BK> {
     using Schedule::Schedule;
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, WORKERS > 1 ? WORKERS : 1)
+extern "C" __global__ void __launch_bounds__(THREADS, SHARES ? WORKERS : 1)
     gemm_mma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR_B> B, Output<RESULT> output, const __grid_constant__ Parts::Operand split_a,
              const __grid_constant__ Parts::Operand split_b, Scales scales_of_factors, SplitCounters* counters,
              Workspace workspace) {
@@ -58,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, WORKERS > 1 ? WORKERS : 1)
     const int depth = depth_of(sizes, output);
     const SplitFactors factors = Parts::split(split_a, split_b, counters, depth, shared->of_parts);
 
-    Tiles<(WORKERS > 0)> tile(sizes);
-    if (!tile.next() && WORKERS > 0) return;  // else there is one for each block
+    Tiles<SHARES> tile(sizes);
+    if (!tile.next() && SHARES) return;  // else there is one for each block
     do {
         const int warp = threadIdx.x / 32;
         const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;  // of the tile
@@ -114,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, WORKERS > 1 ? WORKERS : 1)
             if (parts.least != 0.0f && __syncthreads_or(small)) return compute_fallback();
         }
         // With alpha = 0 there is nothing to add. Else a block syncs here before its next tile: all have read the stages.
-        if (WORKERS > 0 && (depth > 0 ? !tile.reduce<THREADS>(sums, workspace) : tile.from > 0)) continue;
+        if (SHARES && (depth > 0 ? !tile.reduce<THREADS>(sums, workspace) : tile.from > 0)) continue;
         const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
@@ -122,5 +123,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, WORKERS > 1 ? WORKERS : 1)
             store_warp(result, row + 16 * i, col, sums[i], biases);
         }
         Parts::store_not_finite(split_a, split_b, factors, tile.matrix, result, tile.row, tile.col, shared->of_parts);
-    } while (WORKERS > 0 && tile.next());
+    } while (SHARES && tile.next());
 }

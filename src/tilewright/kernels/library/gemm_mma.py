@@ -185,8 +185,8 @@ _OF_MEMORY_ORDERS: Constraints = {
     "GROUP_M must be 1 where WORKERS is not 0: tiles that blocks share are counted row by row": lambda c: (
         c.GROUP_M == 1 or c.WORKERS == 0
     ),
-    "WORKERS*threads*(WM*WN/32+40) must be at most 65536, a multiprocessor's registers": lambda c: (
-        c.WORKERS * threads_of_warps(c) * (c.WM * c.WN // 32 + 40) <= 65536
+    "WORKERS*threads*(WM*WN/32+88) must be at most 65536, a multiprocessor's registers": lambda c: (
+        c.WORKERS * threads_of_warps(c) * (c.WM * c.WN // 32 + 88) <= 65536
     ),
     "WORKERS times STAGES tiles of A and of B, and 16 bytes, must fit a multiprocessor's 227 KiB": lambda c: holds(
         c.WORKERS, _shared_bytes(FORMS[0], c) + VECTOR_BYTES
