@@ -275,7 +275,12 @@ VIOLATIONS["gemm_mma_bf16x6"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 5}, "STAGES*3 tiles of A and of B must take at most"),
 ]
-VIOLATIONS["gemm_mma"] = [({"BM": 192}, "BM and BN must be powers of two")]
+VIOLATIONS["gemm_mma"] = [
+    ({"BM": 192}, "BM and BN must be powers of two"),
+    ({"WORKERS": 1}, "GROUP_M must be 1 where WORKERS is not 0"),
+    ({"BK": 16, "GROUP_M": 1, "STAGES": 2, "WORKERS": 4}, "WORKERS*threads*(WM*WN/32+88) must be at most 65536"),
+    ({"GROUP_M": 1, "WORKERS": 3, "STAGES": 4}, "WORKERS times STAGES tiles of A and of B, and 16 bytes, must fit"),
+]
 VIOLATIONS["gemm_mma_fp8"] = [
     ({"BK": 64}, "BK must be 128"),
     ({"WN": 64}, "WM*WN/32 must be at most 64"),

@@ -27,6 +27,8 @@ CONFIGS = {
     "gemm_mma": [
         {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2},
         {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "GROUP_M": 2},
+        {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "STAGES": 3, "GROUP_M": 1, "WORKERS": 3},
+        {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "STAGES": 4, "GROUP_M": 1, "WORKERS": 2},
     ],
     "gemm_sm90": [
         {"BM": 256, "BN": 72, "STAGES": 2, "GROUP_M": 2},

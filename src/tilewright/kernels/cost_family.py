@@ -30,9 +30,14 @@ class Fragment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """Fields of all families: min_blocks, blocks that a multiprocessor must have registers for."""
+    """Fields of all families.
+
+    min_blocks: blocks that a multiprocessor must have registers for.
+    workers: blocks a multiprocessor that share the tiles left over (stream-K); 0: each block has a tile of its own.
+    """
 
     min_blocks: Count = lambda config: 1
+    workers: Count = lambda config: 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,6 @@ class Copying(_Family):
         behind a tensor map from one buffer to another. Without it, 16-byte pieces are copied as they lie.
     stages: tiles of each operand in shared memory or in flight.
     k_slices: parts of a block's threads, which divide the k of each tile among them.
-    workers: blocks a multiprocessor that share the tiles left over (stream-K); 0: each block has a tile of its own.
     """
 
     copies: Literal["cp.async", "tensor maps"]
@@ -67,7 +71,6 @@ class Copying(_Family):
     transposes: bool = False
     stages: Count = lambda config: 2
     k_slices: Count = lambda config: 1
-    workers: Count = lambda config: 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -436,7 +436,7 @@ class Kernel:
     @cached_property
     def has_workspace(self) -> bool:
         """Whether its blocks share memory of the launch, for some problems."""
-        return bool({"workspace", "sums"} & set(self.arguments))
+        return self.schedule is not None and bool({"workspace", "sums"} & set(self.arguments))
 
     def scheduled(self, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
         """How a launch's work is divided among blocks: a block for each tile of D, or what `schedule` says."""

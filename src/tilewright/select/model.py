@@ -20,7 +20,7 @@ from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.gpus import Gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.cost_family import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.cost_family import Staging, Streaming, Warpgroups, Warps
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses, lines_aligned
 from tilewright.select.trees import Correction
@@ -149,7 +149,7 @@ class Grid(NamedTuple):
         down = across = parts = 1
         if isinstance(family, Warpgroups):
             down, across, parts = family.cluster(config), family.across(config), family.splits(config)
-        shares = isinstance(family, Copying) and family.workers(config) > 0
+        shares = family.workers(config) > 0
         rows, cols, divides = tile.m * down, tile.n * across, isinstance(family, Streaming)
         return cls(rows, cols, tile.k, down * across, parts, together, tile.m + tile.n, shares, divides)
 

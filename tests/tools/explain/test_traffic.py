@@ -209,6 +209,12 @@ def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
 
 SHARED = [
     ("split_k", {"WORKERS": 2}, Problem(300, 200, 700), 7),
+    (
+        "gemm_mma",
+        {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "GROUP_M": 1, "WORKERS": 2},
+        Problem(300, 200, 704, Arithmetic("bfloat16")),
+        7,
+    ),
 ]
 
 

@@ -29,9 +29,9 @@ from tilewright.core.problem import FAST, SCALED_BLOCK
 from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import Warps
 from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
-from tilewright.kernels.library import forms, splitting
+from tilewright.kernels.library import forms, schedule, splitting
 from tilewright.kernels.support import EVERYTHING, VECTOR_BYTES
-from tilewright.kernels.tiling import block_of_warps, threads_of_warps
+from tilewright.kernels.tiling import block_of_warps, holds, threads_of_warps
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _LINES = (32, 64, 128)
@@ -159,11 +159,16 @@ def _shared_bytes(form: MmaForm, config: Config) -> int:
     return max(form.parts * stages, splitting.splitter_bytes(groups), fallback, not_finite)
 
 
+def _workers(config: Config) -> int:
+    """Blocks of a multiprocessor that share tiles."""
+    return config.get("WORKERS", 0)
+
+
 def _sums(form: MmaForm, config: Config) -> Sums:
     """One chain of instructions over all of k, unless sums begin anew; float8 has a kernel for each way of its sums."""
     if form.split:
         return Sums(promote=config.PROMOTE, separate=True)
-    order = None if form.float8 else f"mma {_LINES[0] // form.item_bytes}"
+    order = None if form.float8 or _workers(config) else f"mma {_LINES[0] // form.item_bytes}"
     return Sums(order, ALL_OF_K if form.factors == ("float32",) else None)
 
 
@@ -176,7 +181,16 @@ _TERMS_ARE_SPLIT: Constraints = {
 _OF_MEMORY_ORDERS: Constraints = {
     "BM and BN must be powers of two: lines of a tile may lie along them": lambda c: (
         c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0
-    )
+    ),
+    "GROUP_M must be 1 where WORKERS is not 0: tiles that blocks share are counted row by row": lambda c: (
+        c.GROUP_M == 1 or c.WORKERS == 0
+    ),
+    "WORKERS*threads*(WM*WN/32+88) must be at most 65536, a multiprocessor's registers": lambda c: (
+        c.WORKERS * threads_of_warps(c) * (c.WM * c.WN // 32 + 88) <= 65536
+    ),
+    "WORKERS times STAGES tiles of A and of B, and 16 bytes, must fit a multiprocessor's 227 KiB": lambda c: holds(
+        c.WORKERS, _shared_bytes(FORMS[0], c) + VECTOR_BYTES
+    ),
 }
 
 
@@ -216,12 +230,13 @@ def _parameters(form: MmaForm) -> tuple[Parameter, ...]:
         Parameter("STAGES", form.stages, (2, 3, 4), "tiles of A and of B in shared memory or in flight"),
         *((promote,) if form.split else ()),
         Parameter("GROUP_M", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
+        *((schedule.parameter(0, (0, 3, 4, 5)),) if form.memory_orders else ()),
     )
 
 
 def _kernel(form: MmaForm) -> Kernel:
     promote = {} if form.split else {"PROMOTE": form.promote if form.promotes else 0}
-    constants = {**form.constants, **promote}
+    constants = {**form.constants, **promote, **({} if form.memory_orders else {"WORKERS": 0})}
     oldest = FLOAT8_CAPABILITY if form.float8 else EVERYTHING.least_capability
     return Kernel(
         name=form.name,
@@ -236,10 +251,16 @@ def _kernel(form: MmaForm) -> Kernel:
         block=block_of_warps,
         shared_bytes=lambda config, layout: _shared_bytes(form, config),
         overlaps=True,
-        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "counters"),
+        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "counters", "workspace"),
         relayouts=lambda config: None if form.memory_orders else ("row", "column"),
         split=form.split,
-        cost=Warps(part=lambda config: (config.WM, config.WN), anew=form.promotes),
+        schedule=schedule.schedule if form.memory_orders else None,
+        cost=Warps(
+            part=lambda config: (config.WM, config.WN),
+            anew=form.promotes,
+            workers=_workers,
+            min_blocks=lambda config: max(_workers(config), 1),
+        ),
         sums=lambda config: _sums(form, config),
     )
 

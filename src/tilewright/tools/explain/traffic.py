@@ -167,7 +167,7 @@ def count(
         total, run, exact = Counts(), 0, True
     elif whole:
         total, run, exact = counting.run(problem, None), blocks, True
-    elif "WORKERS" in config:
+    elif kernel.cost.workers(config):
         total, run, exact = _with_workers(counting)
     elif isinstance(kernel.cost, Streaming):
         total, run, exact = _divided(counting, blocks, kernel.cost)

@@ -86,9 +86,9 @@ class TileCopies {
     using Tile = FragmentTile<T, ALONG_K, EXTENT>;
 
   public:
-    // Of a matrix of the batch, the tiles from side `first` on.
-    __device__ __forceinline__ TileCopies(const Factor<T>& factor, int matrix, int sides, int first)
-        : next(at(factor.matrix(matrix), factor.ld, line_of(0) + (ALONG_K ? first : 0), piece() * Tile::PIECE + (ALONG_K ? 0 : first))),
+    // Of a matrix of the batch, the tiles from side `first` and from `k` on.
+    __device__ __forceinline__ TileCopies(const Factor<T>& factor, int matrix, int sides, int first, int k)
+        : next(at(factor.matrix(matrix), factor.ld, line_of(0) + (ALONG_K ? first : k), piece() * Tile::PIECE + (ALONG_K ? k : first))),
           stride(static_cast<long long>(sides) * factor.ld),
           ld(factor.ld),
           inside(sides - first) {}

@@ -46,9 +46,9 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
     };
 
   public:
-    // Of a matrix of the batch, the tiles from side `first` on.
-    __device__ __forceinline__ TileCopies(const Factor<T>& factor, int matrix, int sides, int first)
-        : tile(factor.matrix(matrix) + (ALONG_K ? static_cast<long long>(first) * factor.ld : first)),
+    // Of a matrix of the batch, the tiles from side `first` and from `k` on.
+    __device__ __forceinline__ TileCopies(const Factor<T>& factor, int matrix, int sides, int first, int k)
+        : tile(at(factor.matrix(matrix), factor.ld, ALONG_K ? first : k, ALONG_K ? k : first)),
           ld(factor.ld),
           inside(sides - first),
           gaps(!ALONG_K && first == 0 && factor.ld > sides) {

@@ -204,7 +204,7 @@ def predict(
     traffic_us = max(l2_us, dram_us)
 
     us = LAUNCH_US + join(blocks_us, traffic_us)
-    if work.parts > 1 and isinstance(family, Copying):  # sums are added as a tree
+    if work.parts > 1 and family.workers(config):  # sums are added as a tree
         levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
         level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n
         us += max(levels * level_us - idle / gpu.clock_mhz, 0.0)
@@ -275,16 +275,15 @@ def _copied_bytes(kernel: Kernel, config: Config, problem: Problem, read: str) -
 def _divided(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, tiles: int, steps: int) -> _Work:
     """How tiles of this many steps are assigned to blocks."""
     family = kernel.cost
-    if isinstance(family, Copying):
-        most = family.workers(config) * gpu.multiprocessors
-        left = tiles % most if most else 0
-        if left and steps:
-            workers = schedule.sharing(left, steps, most)
-            # Tiles that begin within a worker's range, before whose first step it waits anew.
-            begun = left / workers if workers % left else 0.0
-            share = ceil_div(left * steps, workers) + begun
-            return _Work(tiles - left, workers, most - workers, share, workers / left)
-    elif isinstance(family, Streaming) and tiles and steps > 1:
+    most = family.workers(config) * gpu.multiprocessors
+    left = tiles % most if most else 0
+    if left and steps:
+        workers = schedule.sharing(left, steps, most)
+        # Tiles that begin within a worker's range, before whose first step it waits anew.
+        begun = left / workers if workers % left else 0.0
+        share = ceil_div(left * steps, workers) + begun
+        return _Work(tiles - left, workers, most - workers, share, workers / left)
+    if isinstance(family, Streaming) and tiles and steps > 1:
         parts = min(kernel.grid(problem, config, gpu.multiprocessors) // tiles, steps)
         if parts > 1:
             return _Work(0, tiles * parts, 0, ceil_div(steps, parts), parts)
