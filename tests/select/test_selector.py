@@ -82,7 +82,7 @@ def test_every_case_gets_a_kernel(layout, dtype, capability):
 
 def test_what_no_kernel_takes_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(selector, "KERNELS", (find("naive"),))
-    monkeypatch.setattr(selector, "compared_on", lambda *_: None)
+    monkeypatch.setattr(selector, "compared_on", lambda *_, **__: None)
     with pytest.raises(ProblemError, match=r"no kernel takes NN float32 bias .* 8\.0: naive has no bias"):
         select(Problem(64, 64, 64, epilogue=Epilogue("row")), (8, 0))
     with pytest.raises(ProblemError, match=r"no kernel takes TN .*: naive takes layouts NN"):

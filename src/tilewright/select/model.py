@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 _EACH, _WAVES, _LONGEST, _FILLED, _WORK, _L2_BYTES, _LOG_WAVES, _ONE = range(8)
 _A, _B, _FACTORS, _D, _LOG_K, _PAST_L2, _M, _N, _K, _BATCH = range(10, 20)
-"""Rows of `Grids.counts` that terms are made of."""
+"""Rows of `Grids.counts` that terms are made of, and those of sizes."""
 
 _COUNTED = {
     "launch": _ONE, "factor_bytes": _FACTORS, "result_bytes": _D, "a_unaligned": _ONE, "b_unaligned": _ONE,
@@ -150,7 +150,7 @@ class Grids:
         self._spans, self._covered = columns[:3], np.array((rows * cols, depth))
         self._slots = gpu.multiprocessors * together / blocks
         self._step_bytes = blocks * sides * depth / _MEGA
-        self._shares = shares > 0 if shares.any() else None
+        self._shares = np.array((shares, shares)) > 0 if shares.any() else None
         self._dividing = self._slots * divides
         self._counts = np.ones((_TILED.stop, len(configs)))
         self._counts[_OF_GRID] = columns[:6]
@@ -171,7 +171,7 @@ class Grids:
         np.multiply(filled, each, found[_WORK])
         longest = np.multiply(waves, each, found[_LONGEST])
         if self._shares is not None:
-            np.copyto(found[_WAVES : _LONGEST + 1], np.maximum(found[_FILLED : _WORK + 1], 1), where=self._shares)
+            np.copyto(found[_WAVES : _LONGEST + 1], np.maximum(found[_FILLED : _WORK + 1], 1.0), where=self._shares)
             np.minimum(each, longest, out=each)
         np.multiply(tiles * steps, self._step_bytes, found[_L2_BYTES])
         np.log2(waves, found[_LOG_WAVES])
@@ -212,51 +212,45 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
     if nearest and measured_on == gpu:
         return nearest
-    own = _likeness(kernel, config)
+    products, moved, *sides = _likeness(kernel, config)
 
     def differs(one: Fitted) -> tuple[bool, bool, bool, bool, float]:
-        of, other = one.kernel, _likeness(one.kernel, one.config)
-        apart = sum(map(abs, map(float.__sub__, own.sides, other.sides)))
+        of, (_, _, *other) = one.kernel, _likeness(one.kernel, one.config)
+        apart = sum(map(abs, map(float.__sub__, sides, other)))
         if of is kernel:
             apart += sum(config[name] != value for name, value in one.config.items()) / 16
-        first = of is not kernel, own.tensor_cores != other.tensor_cores, type(of.cost) is not type(kernel.cost)
+        elsewhere = _on_tensor_cores(of) != _on_tensor_cores(kernel)
+        first = of is not kernel, elsewhere, type(of.cost) is not type(kernel.cost)
         return *first, (of.split is None) != (kernel.split is None), apart
 
     nearest = nearest or min(fitted, key=differs)
-    other = _likeness(nearest.kernel, nearest.config)
-    slower = own.products / other.products * _rate(nearest.kernel, measured_on) / _rate(kernel, gpu)
+    its_products, its_moved, *_ = _likeness(nearest.kernel, nearest.config)
+    slower = products / its_products * _rate(nearest.kernel, measured_on) / _rate(kernel, gpu)
     of_gpu = np.ones(len(TERMS))
     of_gpu[_STEPS] = slower * measured_on.clock_mhz / gpu.clock_mhz
     of_gpu[_BYTES] = measured_on.dram_gbs / gpu.dram_gbs
-    of_gpu[_FACTOR_BYTES] *= own.moved / other.moved
+    of_gpu[_FACTOR_BYTES] *= moved / its_moved
     if nearest.kernel is not kernel:
         of_gpu *= _CAUTION if type(nearest.kernel.cost) is type(kernel.cost) else _CAUTION**4
     return Fitted(kernel, config, nearest.together, tuple((of_gpu * nearest.coefficients).tolist()))
 
 
-class _Likeness(NamedTuple):
-    """By what configs are alike."""
-
-    sides: tuple[float, ...]
-    """Logarithms of a tile's rows and columns, of the bytes of a step, and of blocks that share it."""
-    products: float
-    """Multiply-adds of a step, those of all products of parts, of elements of a byte."""
-    tensor_cores: bool
-    moved: float
-    """Bytes that are moved for each byte of a factor: where it is split, more."""
-
-
 @lru_cache(maxsize=1024)
-def _likeness(kernel: Kernel, config: Config) -> _Likeness:
+def _likeness(kernel: Kernel, config: Config) -> tuple[float, ...]:
+    """Numbers by which configs are alike.
+
+    Returns: multiply-adds of a step, those of all products of parts, of elements of a byte; bytes that are moved for
+    each byte of a factor, more where it is split; and logarithms of a tile's rows and columns, of the bytes of a step,
+    and of blocks that divide the tile's k.
+    """
     tile, parts = kernel.tile(config), blocks_along_k(kernel, config)
     depth = tile.k * (ITEM_BYTES[kernel.split.dtype] if kernel.split else ITEM_BYTES[kernel.support.factors[0]])
     products = _PRODUCTS.get(kernel.support.precision or "", 1) * tile.m * tile.n * depth
     if isinstance(kernel.cost, Warpgroups) and kernel.cost.in_registers and kernel.support.factors == FLOAT8:
         products *= _HELD
     high, wide = (tile.n, tile.m) if kernel.swap_ab(config) else (tile.m, tile.n)
-    sides = tuple(math.log2(one) for one in (high, wide, depth, parts))
     moved = (1 + kernel.split.parts) * (_SCALED if kernel.split.scaled else 1) if kernel.split else 1.0
-    return _Likeness(sides, products, _on_tensor_cores(kernel), moved)
+    return products, moved, *map(math.log2, (high, wide, depth, parts))
 
 
 _CAUTION = 1.05
@@ -293,21 +287,17 @@ class Models:
     """Configs that are compared on one GPU, their models side by side."""
 
     def __init__(
-        self,
-        gpu: Gpu,
-        fitted: Sequence[Fitted],
-        correction: Correction | None = None,
-        corrected: Sequence[bool] | bool = True,
+        self, gpu: Gpu, fitted: Sequence[Fitted], trees: Correction | None = None, measured: Sequence[bool] = (True,)
     ) -> None:
         """Compare configs.
 
         Args:
             gpu, fitted: what is compared where.
-            correction: of predictions.
-            corrected: whether it was fitted to measurements of a config, of all or by config.
+            trees: what predictions are corrected by.
+            measured: whether trees were fitted to measurements of a config: by config, or one for all.
         """
         self.gpu, self.fitted = gpu, fitted
-        self._correction, self._within = correction, np.where(corrected, _NEAR, -1.0)
+        self._trees, self._within = trees, np.where(measured, _NEAR, -1.0)
         self._grids = Grids([one[:3] for one in fitted], gpu)
         self._coefficients = np.array([one.coefficients for one in fitted])
         self._by_kind: dict[tuple[Any, ...], Floats] = {}
@@ -316,16 +306,16 @@ class Models:
         """Microseconds that each config is expected to take: terms times coefficients, and corrected where that is not
         far above the least."""
         counts = self._grids.counts(sizes.numbers(self.gpu))
-        found: Floats = np.add.reduce(counts[_OF_TERMS] * self._weights(sizes))
-        if self._correction and sizes.k:
+        found: Floats = np.vecdot(counts[_OF_TERMS].T, self._weights(sizes))
+        if self._trees and sizes.k:
             near = (found <= self._within * found[found.argmin()]).nonzero()[0]
-            found[near] *= self._correction.factors(self._grids.features(counts).take(near, axis=1))
+            found[near] *= self._trees.factors(self._grids.features(counts).take(near, axis=1))
         return found
 
     def _weights(self, sizes: ProblemSizes) -> Floats:
-        """Multipliers of counts, a row each, for problems of these orders and alignment."""
+        """Multipliers of counts, a column each, for problems of these orders and alignment."""
         kind = sizes[7:]
         if kind not in self._by_kind:
-            in_rows = np.arange(_OF_TERMS.stop)[:, None] == _COUNTED_ROWS
-            self._by_kind[kind] = in_rows @ (self._coefficients * sizes.factors).T
+            of_row = _COUNTED_ROWS[:, None] == np.arange(_OF_TERMS.stop)
+            self._by_kind[kind] = (self._coefficients * sizes.factors) @ of_row
         return self._by_kind[kind]

@@ -101,7 +101,7 @@ def select(
     measured_us, measured = _measured(asked, device, order, adds_c)
     if measured and order is None and precision in (None, "ieee"):
         return measured
-    compared = compared_on(device, capability, problem.dtype, precision, order)
+    compared = compared_on(device, capability, problem.dtype, precision, order, grouped=False)
     if compared is None:
         return measured or _any(asked)
     expected = asked.us(compared)
@@ -111,7 +111,7 @@ def select(
         # The model is as far off for others as for what was measured.
         number = compared.numbers.get(measured)
         expected *= _UNMEASURED if number is None else measured_us / expected[number]
-    for number in expected.argsort().tolist():
+    for number in expected.argsort():
         if measured and expected[number] >= measured_us / _UNMEASURED:
             return measured
         kernel, config = compared.models.fitted[number][:2]
@@ -139,9 +139,9 @@ class _GpuProblem(NamedTuple):
         sizes = ProblemSizes.of(self.problem, self.addresses, self.cached)
         found = compared.models.us(sizes)
         layouts, of_bytes = (self.problem.a, self.problem.b), (sizes.a_bytes, sizes.b_bytes)
-        for wanted, numbers in compared.relaid:
+        for wanted, reading in compared.relaid:
             if us := sum(map(self._copied_us, "AB", wanted, layouts, of_bytes)):
-                found[numbers] += us
+                found += us * reading
         if self.cached:
             found -= compared.split * self.cached_us
         if self.problem.epilogue.activation is not None:
@@ -178,28 +178,23 @@ class _Candidates:
         self.split = np.array([_split(kernel) for kernel in kernels], np.float64)
         wanted = [None if kernel in surveyed else kernel.relayouts(kernel.config()) for kernel in kernels]
         self.relaid = [
-            (orders, np.flatnonzero([one == orders for one in wanted]))
+            (orders, np.array([one == orders for one in wanted], np.float64))
             for orders in dict.fromkeys(wanted)
             if orders not in (None, (None, None))
         ]
-        """Orders that kernels read the factors in, and the numbers of their configs; without those whose models have
-        what a copy takes."""
+        """Orders that kernels read the factors in, each with 1 for their configs and 0 for others. Surveyed kernels are
+        in none: their models have what a copy takes."""
 
 
 @lru_cache
 def compared_on(
-    device: str,
-    capability: tuple[int, int],
-    dtype: str,
-    precision: str | None,
-    order: str | None,
-    grouped: bool = False,
+    device: str, capability: tuple[int, int], dtype: str, precision: str | None, order: str | None, grouped: bool
 ) -> _Candidates | None:
     """The configs among which is chosen for factors of a type, with their models on a GPU; None if there are none.
 
     Models were fitted to the survey of this GPU, or else of another of its compute capability, or else of any.
 
-    precision: what kernels meet. order: of their sums; None for any.
+    precision: what kernels meet. order: of their sums; None for any. grouped: whether they take grouped products.
     """
     _, fitted = store.fitted(device, capability, dtype)
     kernels, known = (kernel_for(dtype),) if grouped else KERNELS, fitted.choices
@@ -233,7 +228,7 @@ def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, devi
 def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) -> tuple[float, Choice | None]:
     """The best that a table has of a problem and that may be picked, of the first table that has one, and its
     microseconds; None where no table has one."""
-    for table in store.load(device) if device else ():
+    for table in store.load(device):
         found = []
         baselines: dict[bool, float | None] = {}
         for entry in table.measured(asked.problem, asked.addresses):
@@ -334,8 +329,7 @@ def _emulated(problem: Problem) -> Iterator[tuple[Kernel, Config]]:
     """Kernels and configs for the emulator, in the order in which they are preferred: of a batch-invariant problem
     those with the one order of sums, whose tiles reach least beyond D first."""
     if order := orders.order_of(problem.arithmetic, None):
-        keeping = orders.keeping(order).items()
-        choices = [Choice(kernel, config) for kernel, configs in keeping for config in configs]
+        choices = [Choice(kernel, config) for kernel, configs in orders.keeping(order).items() for config in configs]
         yield from sorted(choices, key=lambda one: one.kernel.tiles(problem, one.config) * _results(*one))
         return
     for kernel, overrides in map(resolve, _EMULATED):
