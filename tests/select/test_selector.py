@@ -16,7 +16,7 @@ from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, 
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels.support import Addresses
 from tilewright.select import selector
-from tilewright.select.selector import select, unhidden_us
+from tilewright.select.selector import select, tile_of, unhidden_us
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
@@ -258,9 +258,9 @@ def test_where_activations_take_long_consumers_take_turns(shape):
     kernel, activated = picked("gelu")
     assert activated["PINGPONG"] == 1
     problem, gpu = Problem.parse(shape, epilogue=Epilogue(None, "gelu")), find_gpu(H100[1], H100[0])
-    assert unhidden_us(kernel, activated, problem, gpu) == 0
+    assert unhidden_us(tile_of(kernel, activated), problem, gpu) == 0
     if not plain["PINGPONG"]:
-        assert unhidden_us(kernel, plain, problem, gpu) > 5
+        assert unhidden_us(tile_of(kernel, plain), problem, gpu) > 5
 
 
 def test_of_one_tile_each_an_activation_is_never_hidden():
@@ -268,7 +268,7 @@ def test_of_one_tile_each_an_activation_is_never_hidden():
     kernel, config = select(problem, *H100)
     gpu = find_gpu(H100[1], H100[0])
     took = {
-        name: unhidden_us(kernel, config, replace(problem, epilogue=Epilogue(None, name)), gpu)
+        name: unhidden_us(tile_of(kernel, config), replace(problem, epilogue=Epilogue(None, name)), gpu)
         for name in (None, *ACTIVATIONS)
     }
     assert took[None] == 0

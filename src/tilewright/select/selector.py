@@ -6,9 +6,9 @@ at least one. So the product is taken for a tall one of that many rows of tiles,
 matrices of all groups.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import inf, prod
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ import numpy as np
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import DtypeError
 from tilewright.core.gpus import Gpu, find_gpu
-from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Layout, Order, Problem
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.config import Config
@@ -46,7 +45,7 @@ _EMULATED_GROUPS = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 _FEW_ROWS = 64
 """Rows of a group, in the mean, up to which tiles have no more of them: taller ones are for the most part empty."""
 
-_ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
+_ACTIVATION_NS: dict[str | None, float] = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
 """Nanoseconds that an activation adds for each element that a multiprocessor has, with a bias: on an H100 at
 1024x1024x1024 in bfloat16."""
 
@@ -145,7 +144,7 @@ class _GpuProblem(NamedTuple):
         if self.cached:
             found -= compared.split * self.cached_us
         if self.problem.epilogue.activation is not None:
-            found += [unhidden_us(one.kernel, one.config, self.problem, self.gpu) for one in compared.models.fitted]
+            found += unhidden_us(compared.tiles, self.problem, self.gpu)
         return found
 
     @property
@@ -176,6 +175,7 @@ class _Candidates:
         self.copies_c = np.array([not kernel.support.separate_c for kernel in kernels], np.float64)
         """1 where a kernel adds C where the result goes."""
         self.split = np.array([_split(kernel) for kernel in kernels], np.float64)
+        self.tiles = np.array([tile_of(*one[:2]) for one in models.fitted], np.float64).T
         wanted = [None if kernel in surveyed else kernel.relayouts(kernel.config()) for kernel in kernels]
         self.relaid = [
             (orders, np.array([one == orders for one in wanted], np.float64))
@@ -237,7 +237,9 @@ def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) 
                 # The GPU may have been slower in one run than in another, which cuBLAS tells.
                 first = baselines.setdefault(kernel.support.precision == "tf32", entry.baseline_gflops)
                 of_run = entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0
-                us = entry.time_us * of_run + unhidden_us(kernel, config, asked.problem, asked.gpu)
+                us = entry.time_us * of_run
+                if asked.problem.epilogue.activation:
+                    us += float(unhidden_us(np.array(tile_of(*choice)), asked.problem, asked.gpu))
                 if asked.cached:  # what was measured made the copy
                     us -= _split(kernel) * asked.cached_us
                 rank = adds_c and not kernel.support.separate_c, not entry.accurate, us
@@ -245,20 +247,26 @@ def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) 
         if found:
             (*_, us), choice = min(found, key=itemgetter(0))
             return us, choice
-    return math.inf, None
+    return inf, None
 
 
-def unhidden_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
-    """Microseconds that tensor cores wait for a problem's activation; 0 where there is none.
+def unhidden_us(tiles: Floats, problem: Problem, gpu: Gpu) -> Floats:
+    """Microseconds that tensor cores wait for a problem's activation, a config each; 0 where there is none.
 
     Threads compute it at the end of a tile. Tensor cores wait, unless another consumer of the block has a tile of its
     own (`PINGPONG`) and multiplies meanwhile.
+
+    tiles: `tile_of` configs, a column each.
     """
-    activation = problem.epilogue.activation
-    if activation is None or config.get("PINGPONG", 1):
-        return 0.0
-    waves = ceil_div(kernel.tiles(problem, config), gpu.multiprocessors)
-    return waves * _results(kernel, config) * _ACTIVATION_NS[activation] / 1e3
+    rows, cols, waits = tiles
+    waves = np.ceil(np.ceil(problem.m / rows) * np.ceil(problem.n / cols) * problem.batch / gpu.multiprocessors)
+    elements: Floats = waits * waves * rows * cols
+    return elements * _ACTIVATION_NS.get(problem.epilogue.activation, 0.0) / 1e3
+
+
+def tile_of(kernel: Kernel, config: Config) -> tuple[int, int, bool]:
+    """Rows and columns of a config's tile, and whether tensor cores wait for its activation."""
+    return *kernel.tile(config)[:2], not config.get("PINGPONG", 1)
 
 
 def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
@@ -319,18 +327,12 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
     raise DtypeError(f"no kernel takes {problem.case} operands like these")
 
 
-def _results(kernel: Kernel, config: Config) -> int:
-    """Elements of D that a tile has."""
-    tile = kernel.tile(config)
-    return tile.m * tile.n
-
-
 def _emulated(problem: Problem) -> Iterator[tuple[Kernel, Config]]:
     """Kernels and configs for the emulator, in the order in which they are preferred: of a batch-invariant problem
     those with the one order of sums, whose tiles reach least beyond D first."""
     if order := orders.order_of(problem.arithmetic, None):
         choices = [Choice(kernel, config) for kernel, configs in orders.keeping(order).items() for config in configs]
-        yield from sorted(choices, key=lambda one: one.kernel.tiles(problem, one.config) * _results(*one))
+        yield from sorted(choices, key=lambda one: one.kernel.tiles(problem, one.config) * prod(tile_of(*one)[:2]))
         return
     for kernel, overrides in map(resolve, _EMULATED):
         config = kernel.config(overrides)

@@ -70,9 +70,8 @@ def expected_speedup(
     known = _measured(device, capability, timed_case(problem), promise, order)
     if known is None:
         return None
-    sizes = ProblemSizes.of(problem, addresses)
     row = known.rows.get((problem.m, problem.n, problem.k, problem.batch))
-    aligned = not any(sizes.unaligned)
+    aligned = not any(ProblemSizes.of(problem, addresses).unaligned)
     if row is not None and known.aligned[row] == aligned:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:

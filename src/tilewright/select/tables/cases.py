@@ -57,5 +57,7 @@ def problem_of(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
 
 def timed_case(problem: Problem) -> str:
     """The case under which tables and journals keep what was measured on a problem."""
+    if problem.arithmetic.precision is None and not problem.arithmetic.batch_invariant:
+        return problem.case
     plain = replace(problem.arithmetic, precision=None, batch_invariant=False)
     return problem.of_factors(plain, problem.a, problem.b).case

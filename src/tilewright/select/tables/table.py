@@ -189,9 +189,8 @@ class Table:
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
-        for one in same_speed_cases(case):
-            for by_case in self._lines.values():
-                yield from self._entries_of(by_case.get(one, ()))
+        same, problems = same_speed_cases(case), self._lines.values()
+        return self._entries_of(line for one in same for by_case in problems for line in by_case.get(one, ()))
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
