@@ -96,7 +96,7 @@ class ProblemSizes(NamedTuple):
         return cls(m, n, k, batch, a_bytes, b_bytes, d_bytes, item, columns, unaligned)
 
     def numbers(self, gpu: Gpu) -> Floats:
-        """Numbers of a problem for `Grids.counts`, a column: of terms, of features, and sizes to be covered."""
+        """Numbers of a problem for `Grids.counts`, a column: sizes to be covered, of terms, and of features."""
         m, n, k, batch, a_bytes, b_bytes, d_bytes, *_ = self
         results, a, b, d = m * n * batch, a_bytes / _MEGA, b_bytes / _MEGA, d_bytes / _MEGA
         past_l2 = max(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0.0)
