@@ -104,7 +104,7 @@ def ours(surveyed: Sequence[Surveyed], gpu: Gpu) -> list[Config]:
     found: dict[int, Config] = {}
     for fold in range(FOLDS):
         fitted = fit([one for one, own in zip(surveyed, folds, strict=True) if own != fold], gpu)
-        models = Models(gpu, fitted.configs, fitted.correction, [True] * len(fitted.configs))
+        models = Models(gpu, fitted.configs, fitted.correction)
         numbers = [number for number, one in enumerate(fitted.configs) if one.kernel is KERNEL]
         for row in np.flatnonzero(folds == fold).tolist():
             us = models.us(ProblemSizes.of(surveyed[row].problem))

@@ -14,9 +14,7 @@ from tilewright.kernels.kernel import Choice
 from tilewright.select.model import (
     FEATURES,
     TERMS,
-    ConfigModel,
     Fitted,
-    Grid,
     Grids,
     Models,
     ProblemSizes,
@@ -65,7 +63,7 @@ def listed(kernel, found={}):  # noqa: B006 one for all
 
 def model_of(fitted):
     """Models of all configs that a survey measured."""
-    return Models(H100, fitted.configs, fitted.correction, [True] * len(fitted.configs))
+    return Models(H100, fitted.configs, fitted.correction)
 
 
 def expected_by(models):
@@ -75,7 +73,7 @@ def expected_by(models):
 
 @pytest.mark.parametrize(("dtype", "mean", "high"), [("bfloat16", 1.025, 1.11), ("float32", 1.025, 1.11)])
 def test_models_that_ship_pick_what_is_nearly_the_fastest_on_the_survey(surveys, dtype, mean, high):
-    models = compared_on(DEVICE, CAPABILITY, dtype, None, None).models
+    models = compared_on(DEVICE, CAPABILITY, dtype, None, None, grouped=False).models
     found = regrets(surveys[dtype], expected_by(models))
     assert statistics.geometric_mean(found) < mean
     assert np.percentile(found, 95) < high
@@ -102,9 +100,9 @@ def test_all_configs_of_portfolios_have_models_of_the_table_that_ships():
             "float32": {"split_k", "gemm_bf16x6"},
             "bfloat16": {"gemm_sm90"},
         }[dtype]
-        for kernel, config, model in models:
+        for kernel, config, _, coefficients in models:
             assert config in listed(kernel)
-            assert len(model.coefficients) == len(TERMS)
+            assert len(coefficients) == len(TERMS)
 
 
 def test_portfolios_are_small():
@@ -120,16 +118,14 @@ def test_one_problem_and_many_have_the_same_terms(problem):
     _, (configs, correction) = store.fitted(DEVICE, CAPABILITY, "float32")
     models, sizes = Models(H100, configs), ProblemSizes.of(problem)
     numbers, factors = (np.hstack([one, one]) for one in (sizes.numbers(H100), np.array(sizes.factors)[:, None]))
-    grids = [Grids([Grid.of(one.kernel, one.config, one.model.together)] * 2, H100) for one in configs]
+    grids = [Grids([one[:3]] * 2, H100) for one in configs]
     counts = [grid.counts(numbers) for grid in grids]
-    by_terms = [
-        np.dot(one.model.coefficients, terms_of(of, factors))[0] for one, of in zip(configs, counts, strict=True)
-    ]
+    by_terms = [np.dot(one.coefficients, terms_of(of, factors))[0] for one, of in zip(configs, counts, strict=True)]
     np.testing.assert_allclose(models.us(sizes), by_terms, rtol=1e-9)
     if not problem.k:
         return
-    corrected = Models(H100, configs, correction, [True] * len(configs)).us(sizes)
-    features = np.array([grid.features(of, numbers)[:, 0] for grid, of in zip(grids, counts, strict=True)]).T
+    corrected = Models(H100, configs, correction).us(sizes)
+    features = np.array([grid.features(of)[:, 0] for grid, of in zip(grids, counts, strict=True)]).T
     near = by_terms <= 1.3 * np.min(by_terms)
     factors = np.where(near, correction.factors(features), 1)
     np.testing.assert_allclose(corrected, by_terms * factors, rtol=1e-9)
@@ -146,13 +142,15 @@ def test_a_factor_is_that_of_the_leaf_which_answers_lead_to():
 
 def test_waves_are_counted():
     kernel = find("gemm_sm90")
-    grid = Grid.of(kernel, kernel.config({"BM": 128, "BN": 128, "CLUSTER_M": 1}))
+    config = kernel.config({"BM": 128, "BN": 128, "CLUSTER_M": 1})
     sizes = ProblemSizes.of(Problem(128 * 133, 128, 640, Arithmetic("bfloat16")))
-    terms = terms_of(Grids([grid], H100).counts(sizes.numbers(H100)), np.array(sizes.factors)[:, None])[:, 0]
+    terms = terms_of(Grids([(kernel, config, 1)], H100).counts(sizes.numbers(H100)), np.array(sizes.factors)[:, None])[
+        :, 0
+    ]
     found = dict(zip(TERMS, terms.tolist(), strict=True))
     assert (found["waves"], found["steps_of_block"], found["steps_a_row"], found["steps_a_column"]) == (2, 10, 20, 0)
     assert found["work"] == pytest.approx(1330 / 132)
-    assert found["l2_bytes"] == pytest.approx(1330 * 2 * 256 * grid.depth / 1e6)
+    assert found["l2_bytes"] == pytest.approx(1330 * 2 * 256 * kernel.tile(config).k / 1e6)
 
 
 def test_unaligned_lines_and_kept_copies_are_told_apart():
@@ -171,8 +169,7 @@ def test_a_fit_finds_what_times_were_made_of():
         0.2,
         1,
     )
-    model = ConfigModel(2, tuple(coefficients))
-    true = Models(H100, [Fitted(kernel, config, model) for config in configs])
+    true = Models(H100, [Fitted(kernel, config, 2, tuple(coefficients)) for config in configs])
     sizes = np.exp2(np.random.default_rng(0).uniform(4, 13, (150, 3))).astype(int).tolist()
     surveyed = []
     for number, (m, n, k) in enumerate(sizes):
@@ -192,9 +189,7 @@ def test_another_gpu_s_steps_take_as_much_longer_as_it_computes_slower():
     for kernel in (split, find("split_k")):
         config = kernel.config()
         here, there = (
-            Models(gpu, [Fitted(kernel, config, lent(kernel, config, fitted.configs, measured_on, gpu))]).us(
-                ProblemSizes.of(large)
-            )
+            Models(gpu, [lent(kernel, config, fitted.configs, measured_on, gpu)]).us(ProblemSizes.of(large))
             for gpu in (H100, slow)
         )
         assert there > (3 if kernel is split else 1) * here

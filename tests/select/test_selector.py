@@ -16,7 +16,7 @@ from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, 
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels.support import Addresses
 from tilewright.select import selector
-from tilewright.select.selector import select, unhidden_us
+from tilewright.select.selector import select, tile_of, unhidden_us
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
@@ -82,7 +82,7 @@ def test_every_case_gets_a_kernel(layout, dtype, capability):
 
 def test_what_no_kernel_takes_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(selector, "KERNELS", (find("naive"),))
-    monkeypatch.setattr(selector, "compared_on", lambda *_: None)
+    monkeypatch.setattr(selector, "compared_on", lambda *_, **__: None)
     with pytest.raises(ProblemError, match=r"no kernel takes NN float32 bias .* 8\.0: naive has no bias"):
         select(Problem(64, 64, 64, epilogue=Epilogue("row")), (8, 0))
     with pytest.raises(ProblemError, match=r"no kernel takes TN .*: naive takes layouts NN"):
@@ -193,7 +193,7 @@ def test_models_of_a_users_survey_come_before_those_that_ship(own_tables):
     fitted = store.fitted(gpu, (9, 0), "bfloat16")[1].configs
     slow = [one for one in fitted if one.kernel is usual[0] and one.config != usual[1]]
     slow += [
-        one._replace(model=one.model._replace(coefficients=tuple(9 * c for c in one.model.coefficients)))
+        one._replace(coefficients=tuple(9 * c for c in one.coefficients))
         for one in fitted
         if (one.kernel, one.config) == usual
     ]
@@ -258,9 +258,9 @@ def test_where_activations_take_long_consumers_take_turns(shape):
     kernel, activated = picked("gelu")
     assert activated["PINGPONG"] == 1
     problem, gpu = Problem.parse(shape, epilogue=Epilogue(None, "gelu")), find_gpu(H100[1], H100[0])
-    assert unhidden_us(kernel, activated, problem, gpu) == 0
+    assert unhidden_us(tile_of(kernel, activated), problem, gpu) == 0
     if not plain["PINGPONG"]:
-        assert unhidden_us(kernel, plain, problem, gpu) > 5
+        assert unhidden_us(tile_of(kernel, plain), problem, gpu) > 5
 
 
 def test_of_one_tile_each_an_activation_is_never_hidden():
@@ -268,7 +268,7 @@ def test_of_one_tile_each_an_activation_is_never_hidden():
     kernel, config = select(problem, *H100)
     gpu = find_gpu(H100[1], H100[0])
     took = {
-        name: unhidden_us(kernel, config, replace(problem, epilogue=Epilogue(None, name)), gpu)
+        name: unhidden_us(tile_of(kernel, config), replace(problem, epilogue=Epilogue(None, name)), gpu)
         for name in (None, *ACTIVATIONS)
     }
     assert took[None] == 0

@@ -9,7 +9,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
 from tilewright.kernels.support import PROMISES
-from tilewright.select.model import TERMS, ConfigModel, Fitted
+from tilewright.select.model import TERMS, Fitted
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
@@ -44,7 +44,7 @@ def test_a_table_is_read_back_as_it_was_written(tmp_path):
         entry(m=65, revision="abc", after_other_work=True, case="NT bfloat16->bfloat16 bias+gelu"),
     )
     kernel = find("split_k")
-    model = Fitted(kernel, kernel.config(), ConfigModel(2, tuple(map(float, range(len(TERMS))))))
+    model = Fitted(kernel, kernel.config(), 2, tuple(map(float, range(len(TERMS)))))
     numbers = np.arange(2.0 * DEPTH).reshape(DEPTH, 2)
     trees = Correction(numbers.astype(int), numbers / 8, np.arange(2.0 * 2**DEPTH).reshape(2, -1) / 1000)
     models = {"float32": SurveyModels([model], trees)}

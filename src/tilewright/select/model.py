@@ -28,8 +28,8 @@ from tilewright.select.trees import Correction
 Floats = NDArray[np.float64]
 
 _EACH, _WAVES, _LONGEST, _FILLED, _WORK, _L2_BYTES, _LOG_WAVES, _ONE = range(8)
-_A, _B, _FACTORS, _D, _LOG_K, _PAST_L2 = range(8, 14)
-"""Rows of `Grids.counts` that terms are made of."""
+_A, _B, _FACTORS, _D, _LOG_K, _PAST_L2, _M, _N, _K, _BATCH = range(10, 20)
+"""Rows of `Grids.counts` that terms are made of, and those of sizes."""
 
 _COUNTED = {
     "launch": _ONE, "factor_bytes": _FACTORS, "result_bytes": _D, "a_unaligned": _ONE, "b_unaligned": _ONE,
@@ -68,13 +68,10 @@ class ProblemSizes(NamedTuple):
     d_bytes: int
     item: int
     """Bytes of an element of A and B."""
-    a_column: bool
-    """Whether A is column-major."""
-    b_column: bool
-    a_unaligned: bool
-    """Whether not every line of A starts at a multiple of 16 bytes."""
-    b_unaligned: bool
-    d_unaligned: bool
+    columns: tuple[bool, bool]
+    """Whether A and B are column-major."""
+    unaligned: tuple[bool, bool, bool]
+    """Whether not every line of A, of B and of D starts at a multiple of 16 bytes."""
 
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses(), cached: str | None = None) -> "ProblemSizes":
@@ -90,91 +87,72 @@ class ProblemSizes(NamedTuple):
         item = ITEM_BYTES[factors]
         a_bytes = item * m * k * (batch if a.batch_stride else 1)
         b_bytes = item * k * n * (batch if b.batch_stride else 1)
-        return cls(
-            m, n, k, batch, a_bytes, b_bytes, ITEM_BYTES[result] * m * n * batch, item,
-            a.order == "column",
-            b.order == "column",
+        unaligned = (
             cached != "A" and not lines_aligned(a, m, k, factors, addresses.a),
             cached != "B" and not lines_aligned(b, k, n, factors, addresses.b),
             not lines_aligned(problem.d, m, n, result, addresses.d | addresses.c),
-        )  # fmt: skip
-
-    @property
-    def unaligned(self) -> tuple[bool, bool, bool]:
-        """Whether A, B and D are unaligned."""
-        return self.a_unaligned, self.b_unaligned, self.d_unaligned
+        )
+        columns, d_bytes = (a.order == "column", b.order == "column"), ITEM_BYTES[result] * m * n * batch
+        return cls(m, n, k, batch, a_bytes, b_bytes, d_bytes, item, columns, unaligned)
 
     def numbers(self, gpu: Gpu) -> Floats:
-        """Numbers of a problem for `Grids.counts`, a column: of terms, of features, and sizes to be covered."""
-        m, n, k, batch, a, b, d, _, *flags = map(float, self)
-        a, b, d = a / _MEGA, b / _MEGA, d / _MEGA
+        """Numbers of a problem for `Grids.counts`, a column: sizes to be covered, of terms, and of features."""
+        m, n, k, batch, a_bytes, b_bytes, d_bytes, *_ = self
+        results, a, b, d = m * n * batch, a_bytes / _MEGA, b_bytes / _MEGA, d_bytes / _MEGA
         past_l2 = max(a + b + d - _KEPT_IN_L2 * gpu.l2_bytes / _MEGA, 0.0)
-        terms, features = (a, b, a + b, d, math.log2(1 + k), past_l2), (m, n, k, batch, m * n * k * batch, *flags)
-        return np.array((*terms, *features, m * n * batch, k))[:, None]
+        terms, features = (a, b, a + b, d, math.log2(1 + k), past_l2), (m, n, k, batch, results * k)
+        numbers = results, k, *terms, *features, *self.columns, *self.unaligned
+        return np.array(numbers, np.float64)[:, None]
 
     @property
     def factors(self) -> list[float]:
         """Multipliers of `TERMS`: orders, alignment and the size of an element."""
-        item, a_column, b_column, a_unaligned, b_unaligned, d_unaligned = map(float, self[7:])
-        unaligned = a_unaligned, b_unaligned, d_unaligned
-        orders = 1 - a_column, a_column, 1 - b_column, b_column
-        return [1, 1, 1, *unaligned, *unaligned, 1, 1, *orders, *unaligned[:2], 1, d_unaligned, 1, item, 1, 1]
+        (a, b), unaligned = self.columns, self.unaligned
+        orders = not a, a, not b, b
+        return [1, 1, 1, *unaligned, *unaligned, 1, 1, *orders, *unaligned[:2], 1, unaligned[2], 1, self.item, 1, 1]
 
 
-class Grid(NamedTuple):
-    """How a config divides a product among blocks."""
+def blocks_along_k(kernel: Kernel, config: Config) -> int:
+    """Blocks that divide the k of a tile, whatever the problem."""
+    return kernel.cost.splits(config) if isinstance(kernel.cost, Warpgroups) else 1
 
-    rows: int
-    """Rows of D in a cluster's tiles."""
-    cols: int
-    depth: int
-    """A step along k."""
-    blocks: int
-    """Tiles of a cluster."""
-    parts: int
-    """Blocks that divide the k of a tile."""
-    together: float
-    """Blocks that run on a multiprocessor at a time."""
-    sides: int
-    """Rows and columns of a block's tile together."""
-    shares: bool
-    """Whether blocks share the tiles of the last wave evenly."""
-    divides: bool
-    """Whether as many blocks divide the k of each tile as run at a time."""
 
-    @classmethod
-    def of(cls, kernel: Kernel, config: Config, together: float = 1) -> "Grid":
-        """The grid of a config, on a GPU whose multiprocessors run `together` blocks at a time."""
-        tile, family = kernel.tile(config), kernel.cost
-        down = across = parts = 1
-        if isinstance(family, Warpgroups):
-            down, across, parts = family.cluster(config), family.across(config), family.splits(config)
-        shares = family.workers(config) > 0
-        rows, cols, divides = tile.m * down, tile.n * across, isinstance(family, Streaming)
-        return cls(rows, cols, tile.k, down * across, parts, together, tile.m + tile.n, shares, divides)
+@lru_cache(maxsize=1024)
+def _grid(kernel: Kernel, config: Config, together: float) -> tuple[float, ...]:
+    """How a config divides a product among blocks, on a GPU whose multiprocessors run `together` blocks at a time.
+
+    Returns: rows and columns of D in a cluster's tiles, a step along k, tiles of a cluster, `blocks_along_k`,
+    `together`, rows and columns of a block's tile together, whether blocks share the tiles of the last wave evenly, and
+    whether as many blocks divide the k of each tile as run at a time.
+    """
+    tile, family = kernel.tile(config), kernel.cost
+    down, across = (family.cluster(config), family.across(config)) if isinstance(family, Warpgroups) else (1, 1)
+    shares, divides = family.workers(config) > 0, isinstance(family, Streaming)
+    of_cluster = tile.m * down, tile.n * across, tile.k, down * across
+    return *of_cluster, blocks_along_k(kernel, config), together, tile.m + tile.n, shares, divides
 
 
 FEATURES = 21
 """Numbers of a config on a problem that trees ask for."""
 
-_OF_TERMS, _OF_FEATURES, _OF_PROBLEM = slice(14), slice(14, 14 + FEATURES), slice(_A, 24)
-_FILLED_FEATURE, _IDLE, _EACH_FEATURE, _FULL, _OF_GRID = 24, 25, 26, slice(27, 29), slice(29, 35)
-_TILED, _TILES_AND_STEPS = slice(35, 38), slice(36, 38)
+_OF_TERMS, _OF_FEATURES, _OF_PROBLEM, _TO_COVER = slice(16), slice(16, 16 + FEATURES), slice(8, 26), slice(8, 10)
+_FILLED_FEATURE, _IDLE, _EACH_FEATURE, _FULL, _OF_GRID = 26, 27, 28, slice(29, 31), slice(31, 37)
+_TILED, _TILES_AND_STEPS = slice(37, 40), slice(38, 40)
 """Rows of `Grids.counts`."""
 
 
 class Grids:
-    """Grids of configs on a GPU, side by side."""
+    """Grids of configs on a GPU, side by side; of each config with the blocks that a multiprocessor runs at a time."""
 
-    def __init__(self, grids: Sequence[Grid], gpu: Gpu) -> None:
-        columns = np.array(list(zip(*grids, strict=True)), np.float64)
+    def __init__(self, configs: Sequence[tuple[Kernel, Config, float]], gpu: Gpu) -> None:
+        columns = np.array(list(zip(*(_grid(*one) for one in configs), strict=True)), np.float64)
         rows, cols, depth, blocks, self._parts, together, sides, shares, divides = columns
         self._spans, self._covered = columns[:3], np.array((rows * cols, depth))
         self._slots = gpu.multiprocessors * together / blocks
         self._step_bytes = blocks * sides * depth / _MEGA
-        self._shares = shares > 0 if shares.any() else None
-        self._dividing = self._slots * divides if divides.any() else None
-        self._counts = np.ones((_TILED.stop, len(grids)))
+        self._shares = np.array((shares, shares)) > 0 if shares.any() else None
+        self._dividing = self._slots * divides
+        self._counts = np.ones((_TILED.stop, len(configs)))
         self._counts[_OF_GRID] = columns[:6]
 
     def counts(self, numbers: Floats) -> Floats:
@@ -183,35 +161,29 @@ class Grids:
         numbers: of one problem, or a column for each config, of a problem of its own.
         """
         found = self._counts.copy()
-        found[_OF_PROBLEM] = numbers[:16]
-        np.ceil(numbers[6:9] / self._spans, found[_TILED])
-        each, waves, longest, filled, work, l2_bytes, log_waves = found[:_ONE]
-        tiles, steps, parts = found[-2], found[-1], self._parts
-        tiles *= found[-3]
-        tiles *= numbers[9]
-        if self._dividing is not None:
-            parts = np.maximum(np.minimum(self._dividing // tiles, steps), parts)
-        np.multiply(tiles, parts, filled)
-        filled /= self._slots
-        np.ceil(filled, waves)
-        np.ceil(steps / parts, each)
-        np.multiply(filled, each, work)
-        np.multiply(waves, each, longest)
+        found[_OF_PROBLEM] = numbers
+        down, tiles, steps = np.ceil(found[_M : _K + 1] / self._spans, found[_TILED])
+        tiles *= down
+        tiles *= found[_BATCH]
+        parts = np.maximum(np.minimum(np.floor(self._dividing / tiles), steps), self._parts)
+        filled = np.divide(tiles * parts, self._slots, found[_FILLED])
+        waves, each = np.ceil(filled, found[_WAVES]), np.ceil(steps / parts, found[_EACH])
+        np.multiply(filled, each, found[_WORK])
+        longest = np.multiply(waves, each, found[_LONGEST])
         if self._shares is not None:
-            np.copyto(found[_WAVES : _LONGEST + 1], np.maximum(found[_FILLED : _WORK + 1], 1), where=self._shares)
+            np.copyto(found[_WAVES : _LONGEST + 1], np.maximum(found[_FILLED : _WORK + 1], 1.0), where=self._shares)
             np.minimum(each, longest, out=each)
-        np.multiply(tiles, steps, l2_bytes)
-        l2_bytes *= self._step_bytes
-        np.log2(waves, log_waves)
+        np.multiply(tiles * steps, self._step_bytes, found[_L2_BYTES])
+        np.log2(waves, found[_LOG_WAVES])
         return found
 
-    def features(self, counts: Floats, numbers: Floats) -> Floats:
+    def features(self, counts: Floats) -> Floats:
         """Numbers that trees ask for, one a row, of counts; where k > 0."""
         each, filled = counts[_EACH], counts[_FILLED_FEATURE]
         np.divide(counts[_WORK], each, filled)
         np.divide(counts[_WAVES], filled, counts[_IDLE])
         counts[_EACH_FEATURE] = each
-        np.divide(numbers[-2:], counts[_TILES_AND_STEPS] * self._covered, counts[_FULL])
+        np.divide(counts[_TO_COVER], counts[_TILES_AND_STEPS] * self._covered, counts[_FULL])
         return counts[_OF_FEATURES]
 
 
@@ -220,22 +192,18 @@ def terms_of(counts: Floats, factors: Floats) -> Floats:
     return counts.take(_COUNTED_ROWS, axis=0) * factors
 
 
-class ConfigModel(NamedTuple):
-    """A config's coefficients, by `TERMS`, and its blocks of a multiprocessor, on one GPU."""
-
-    together: float
-    coefficients: tuple[float, ...]
-
-
 class Fitted(NamedTuple):
-    """A config, and its model."""
+    """A config, and its model on one GPU."""
 
     kernel: Kernel
     config: Config
-    model: ConfigModel
+    together: float
+    """Blocks that run on a multiprocessor at a time."""
+    coefficients: tuple[float, ...]
+    """By `TERMS`."""
 
 
-def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: Gpu, gpu: Gpu) -> ConfigModel:
+def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: Gpu, gpu: Gpu) -> Fitted:
     """The model of a config on a GPU, by that of the most similar config that was fitted on some GPU.
 
     That is itself, if it was fitted. Else kernels that multiply where it does, on tensor cores or not, come first, then
@@ -243,52 +211,46 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     """
     nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
     if nearest and measured_on == gpu:
-        return nearest.model
-    own = _likeness(kernel, config)
+        return nearest
+    products, moved, *sides = _likeness(kernel, config)
 
     def differs(one: Fitted) -> tuple[bool, bool, bool, bool, float]:
-        of, other = one.kernel, _likeness(one.kernel, one.config)
-        apart = sum(map(abs, map(float.__sub__, own.sides, other.sides)))
+        of, (_, _, *other) = one.kernel, _likeness(one.kernel, one.config)
+        apart = sum(map(abs, map(float.__sub__, sides, other)))
         if of is kernel:
             apart += sum(config[name] != value for name, value in one.config.items()) / 16
-        first = of is not kernel, own.tensor_cores != other.tensor_cores, type(of.cost) is not type(kernel.cost)
+        elsewhere = _on_tensor_cores(of) != _on_tensor_cores(kernel)
+        first = of is not kernel, elsewhere, type(of.cost) is not type(kernel.cost)
         return *first, (of.split is None) != (kernel.split is None), apart
 
     nearest = nearest or min(fitted, key=differs)
-    other = _likeness(nearest.kernel, nearest.config)
-    slower = own.products / other.products * _rate(nearest.kernel, measured_on) / _rate(kernel, gpu)
+    its_products, its_moved, *_ = _likeness(nearest.kernel, nearest.config)
+    slower = products / its_products * _rate(nearest.kernel, measured_on) / _rate(kernel, gpu)
     of_gpu = np.ones(len(TERMS))
     of_gpu[_STEPS] = slower * measured_on.clock_mhz / gpu.clock_mhz
     of_gpu[_BYTES] = measured_on.dram_gbs / gpu.dram_gbs
-    of_gpu[_FACTOR_BYTES] *= own.moved / other.moved
+    of_gpu[_FACTOR_BYTES] *= moved / its_moved
     if nearest.kernel is not kernel:
         of_gpu *= _CAUTION if type(nearest.kernel.cost) is type(kernel.cost) else _CAUTION**4
-    return ConfigModel(nearest.model.together, tuple((of_gpu * nearest.model.coefficients).tolist()))
-
-
-class _Likeness(NamedTuple):
-    """By what configs are alike."""
-
-    sides: tuple[float, ...]
-    """Logarithms of a tile's rows and columns, of the bytes of a step, and of blocks that share it."""
-    products: float
-    """Multiply-adds of a step, those of all products of parts, of elements of a byte."""
-    tensor_cores: bool
-    moved: float
-    """Bytes that are moved for each byte of a factor: where it is split, more."""
+    return Fitted(kernel, config, nearest.together, tuple((of_gpu * nearest.coefficients).tolist()))
 
 
 @lru_cache(maxsize=1024)
-def _likeness(kernel: Kernel, config: Config) -> _Likeness:
-    tile, parts = kernel.tile(config), Grid.of(kernel, config).parts
+def _likeness(kernel: Kernel, config: Config) -> tuple[float, ...]:
+    """Numbers by which configs are alike.
+
+    Returns: multiply-adds of a step, those of all products of parts, of elements of a byte; bytes that are moved for
+    each byte of a factor, more where it is split; and logarithms of a tile's rows and columns, of the bytes of a step,
+    and of blocks that divide the tile's k.
+    """
+    tile, parts = kernel.tile(config), blocks_along_k(kernel, config)
     depth = tile.k * (ITEM_BYTES[kernel.split.dtype] if kernel.split else ITEM_BYTES[kernel.support.factors[0]])
     products = _PRODUCTS.get(kernel.support.precision or "", 1) * tile.m * tile.n * depth
     if isinstance(kernel.cost, Warpgroups) and kernel.cost.in_registers and kernel.support.factors == FLOAT8:
         products *= _HELD
     high, wide = (tile.n, tile.m) if kernel.swap_ab(config) else (tile.m, tile.n)
-    sides = tuple(math.log2(one) for one in (high, wide, depth, parts))
     moved = (1 + kernel.split.parts) * (_SCALED if kernel.split.scaled else 1) if kernel.split else 1.0
-    return _Likeness(sides, products, _on_tensor_cores(kernel), moved)
+    return products, moved, *map(math.log2, (high, wide, depth, parts))
 
 
 _CAUTION = 1.05
@@ -325,38 +287,35 @@ class Models:
     """Configs that are compared on one GPU, their models side by side."""
 
     def __init__(
-        self, gpu: Gpu, fitted: Sequence[Fitted], correction: Correction | None = None, corrected: Sequence[bool] = ()
+        self, gpu: Gpu, fitted: Sequence[Fitted], trees: Correction | None = None, measured: Sequence[bool] = (True,)
     ) -> None:
         """Compare configs.
 
         Args:
             gpu, fitted: what is compared where.
-            correction: of predictions.
-            corrected: whether it was fitted to measurements of a config, by config.
+            trees: what predictions are corrected by.
+            measured: whether trees were fitted to measurements of a config: by config, or one for all.
         """
         self.gpu, self.fitted = gpu, fitted
-        self._correction, within = correction, np.where(corrected, _NEAR, -1.0)
-        self._within = _NEAR if all(corrected) else within
-        self._grids = Grids([Grid.of(one.kernel, one.config, one.model.together) for one in fitted], gpu)
-        self._coefficients = np.array([one.model.coefficients for one in fitted])
+        self._trees, self._within = trees, np.where(measured, _NEAR, -1.0)
+        self._grids = Grids([one[:3] for one in fitted], gpu)
+        self._coefficients = np.array([one.coefficients for one in fitted])
         self._by_kind: dict[tuple[Any, ...], Floats] = {}
 
     def us(self, sizes: ProblemSizes) -> Floats:
-        """Microseconds that each config is expected to take: `terms`, times the coefficients, and corrected where
-        that is not far above the least."""
-        numbers = sizes.numbers(self.gpu)
-        counts = self._grids.counts(numbers)
-        found: Floats = np.add.reduce(counts[_OF_TERMS] * self._weights(sizes))
-        if self._correction and sizes.k:
+        """Microseconds that each config is expected to take: terms times coefficients, and corrected where that is not
+        far above the least."""
+        counts = self._grids.counts(sizes.numbers(self.gpu))
+        found: Floats = np.vecdot(counts[_OF_TERMS].T, self._weights(sizes))
+        if self._trees and sizes.k:
             near = (found <= self._within * found[found.argmin()]).nonzero()[0]
-            found[near] *= self._correction.factors(self._grids.features(counts, numbers).take(near, axis=1))
+            found[near] *= self._trees.factors(self._grids.features(counts).take(near, axis=1))
         return found
 
     def _weights(self, sizes: ProblemSizes) -> Floats:
-        """Multipliers of counts, a row each, for problems of these orders and alignment."""
+        """Multipliers of counts, a column each, for problems of these orders and alignment."""
         kind = sizes[7:]
         if kind not in self._by_kind:
-            weights = np.zeros((_OF_TERMS.stop, len(self.fitted)))
-            np.add.at(weights, _COUNTED_ROWS, (self._coefficients * sizes.factors).T)
-            self._by_kind[kind] = weights
+            of_row = _COUNTED_ROWS[:, None] == np.arange(_OF_TERMS.stop)
+            self._by_kind[kind] = (self._coefficients * sizes.factors) @ of_row
         return self._by_kind[kind]

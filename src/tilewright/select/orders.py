@@ -69,9 +69,8 @@ def _order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str
 @lru_cache
 def keeping(order: str) -> dict[Kernel, tuple[Config, ...]]:
     """The kernels whose own configs, or those of this page, have an order, and these."""
-    found = {kernel: tuple(dict.fromkeys(own(kernel))) for kernel in KERNELS}
-    kept = {kernel: tuple(c for c in configs if kernel.sums(c).order == order) for kernel, configs in found.items()}
-    return {kernel: configs for kernel, configs in kept.items() if configs}
+    found = {one: tuple(c for c in dict.fromkeys(own(one)) if one.sums(c).order == order) for one in KERNELS}
+    return {kernel: configs for kernel, configs in found.items() if configs}
 
 
 def own(kernel: Kernel) -> Iterator[Config]:

@@ -6,9 +6,9 @@ at least one. So the product is taken for a tall one of that many rows of tiles,
 matrices of all groups.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import inf, prod
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,15 +17,14 @@ import numpy as np
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import DtypeError
 from tilewright.core.gpus import Gpu, find_gpu
-from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import Order, Problem
+from tilewright.core.problem import Layout, Order, Problem
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.support import Addresses
 from tilewright.select import orders
-from tilewright.select.model import Fitted, Floats, Models, ProblemSizes, lent
+from tilewright.select.model import Floats, Models, ProblemSizes, lent
 from tilewright.select.tables import store
 
 _UNMEASURED = 1.1
@@ -46,7 +45,7 @@ _EMULATED_GROUPS = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 _FEW_ROWS = 64
 """Rows of a group, in the mean, up to which tiles have no more of them: taller ones are for the most part empty."""
 
-_ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
+_ACTIVATION_NS: dict[str | None, float] = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
 """Nanoseconds that an activation adds for each element that a multiprocessor has, with a bias: on an H100 at
 1024x1024x1024 in bfloat16."""
 
@@ -55,16 +54,6 @@ _COPY_US = 3.0
 
 _MOVED = 4.0
 """Bytes that such a copy moves, or the time of as many, for each byte of an operand: single elements are moved."""
-
-
-class _Measured(NamedTuple):
-    """The fastest entry that a table has of a problem."""
-
-    us: float
-    kernel: Kernel
-    config: Config
-    precision: str | None = None
-    """The precision that the problem asks for, where something with that precision was measured."""
 
 
 def select(
@@ -81,8 +70,8 @@ def select(
     The fastest that the user's table has for the problem, or else the shipped table of this GPU; for problems in
     neither, the config of the kernels' portfolios that the model expects to be fastest: fitted to this GPU's survey, or
     else to that of another. Never a kernel that does not meet the precision that the problem asks for, or does not
-    support its operands. Where a weaker precision than float32's is asked for, what tables have counts alone only if a
-    kernel of that precision is among it. Of a batch-invariant problem only configs that have the order of sums which
+    support its operands. Where a weaker precision than float32's is asked for, or batch invariance, what tables have is
+    compared with the model's. Of a batch-invariant problem only configs that have the order of sums which
     `orders.order_of` names, so that every m has the same.
 
     Args:
@@ -108,25 +97,23 @@ def select(
         return _for_emulator(problem, addresses)
     asked = _GpuProblem(problem, capability, addresses, find_gpu(device, capability), cached)
     order, precision = orders.order_of(problem.arithmetic, capability), problem.arithmetic.precision
-    measured = _measured(asked, device, order, adds_c)
-    if measured and order is None and (precision in (None, "ieee") or measured.precision == precision):
-        return measured.kernel, measured.config
-    compared = compared_on(device, capability, problem.dtype, precision, order)
+    measured_us, measured = _measured(asked, device, order, adds_c)
+    if measured and order is None and precision in (None, "ieee"):
+        return measured
+    compared = compared_on(device, capability, problem.dtype, precision, order, grouped=False)
     if compared is None:
-        return (measured.kernel, measured.config) if measured else _any(asked)
+        return measured or _any(asked)
     expected = asked.us(compared)
     if adds_c:
         expected += _COPY_OF_C_US * compared.copies_c
-    least = math.inf
     if measured:
         # The model is as far off for others as for what was measured.
-        number = compared.numbers.get((measured.kernel, measured.config))
-        expected *= _UNMEASURED if number is None else measured.us / expected[number]
-        least = measured.us / _UNMEASURED
+        number = compared.numbers.get(measured)
+        expected *= _UNMEASURED if number is None else measured_us / expected[number]
     for number in expected.argsort():
-        kernel, config, _ = compared.models.fitted[number]
-        if measured and expected[number] >= least:
-            return measured.kernel, measured.config
+        if measured and expected[number] >= measured_us / _UNMEASURED:
+            return measured
+        kernel, config = compared.models.fitted[number][:2]
         if (problem.k or not kernel.split) and kernel.support.why_not(kernel.name, problem, addresses) is None:
             return kernel, config
     return _any(asked)
@@ -150,14 +137,14 @@ class _GpuProblem(NamedTuple):
         """Microseconds that configs are expected to take."""
         sizes = ProblemSizes.of(self.problem, self.addresses, self.cached)
         found = compared.models.us(sizes)
-        for (order_a, order_b), numbers in compared.relaid:
-            us = self._copied_us(order_a, self.problem.a.order, "A", sizes.a_bytes)
-            if us := us + self._copied_us(order_b, self.problem.b.order, "B", sizes.b_bytes):
-                found[numbers] += us
+        layouts, of_bytes = (self.problem.a, self.problem.b), (sizes.a_bytes, sizes.b_bytes)
+        for wanted, reading in compared.relaid:
+            if us := sum(map(self._copied_us, "AB", wanted, layouts, of_bytes)):
+                found += us * reading
         if self.cached:
             found -= compared.split * self.cached_us
         if self.problem.epilogue.activation is not None:
-            found += [unhidden_us(one.kernel, one.config, self.problem, self.gpu) for one in compared.models.fitted]
+            found += unhidden_us(compared.tiles, self.problem, self.gpu)
         return found
 
     @property
@@ -167,11 +154,10 @@ class _GpuProblem(NamedTuple):
         size: float = sizes.a_bytes if self.cached == "A" else sizes.b_bytes
         return size / (1e3 * self.gpu.dram_gbs)
 
-    def _copied_us(self, wanted: Order | None, given: Order, name: str, size: int) -> float:
+    def _copied_us(self, name: str, wanted: Order | None, given: Layout, size: int) -> float:
         """Microseconds that a copy of an operand takes in the order that kernels want."""
-        if wanted is None or wanted == given or self.cached == name:
-            return 0.0
-        return _COPY_US + _MOVED * size / (1e3 * self.gpu.dram_gbs)
+        copied = wanted not in (None, given.order) and self.cached != name
+        return _COPY_US + _MOVED * size / (1e3 * self.gpu.dram_gbs) if copied else 0.0
 
 
 def _split(kernel: Kernel) -> float:
@@ -189,36 +175,29 @@ class _Candidates:
         self.copies_c = np.array([not kernel.support.separate_c for kernel in kernels], np.float64)
         """1 where a kernel adds C where the result goes."""
         self.split = np.array([_split(kernel) for kernel in kernels], np.float64)
+        self.tiles = np.array([tile_of(*one[:2]) for one in models.fitted], np.float64).T
         wanted = [None if kernel in surveyed else kernel.relayouts(kernel.config()) for kernel in kernels]
         self.relaid = [
-            (orders, np.flatnonzero([one == orders for one in wanted]))
+            (orders, np.array([one == orders for one in wanted], np.float64))
             for orders in dict.fromkeys(wanted)
             if orders not in (None, (None, None))
         ]
-        """Orders that kernels read the factors in, and the numbers of their configs; without those whose models have
-        what a copy takes."""
+        """Orders that kernels read the factors in, each with 1 for their configs and 0 for others. Surveyed kernels are
+        in none: their models have what a copy takes."""
 
 
 @lru_cache
 def compared_on(
-    device: str,
-    capability: tuple[int, int],
-    dtype: str,
-    precision: str | None,
-    order: str | None,
-    grouped: bool = False,
+    device: str, capability: tuple[int, int], dtype: str, precision: str | None, order: str | None, grouped: bool
 ) -> _Candidates | None:
     """The configs among which is chosen for factors of a type, with their models on a GPU; None if there are none.
 
     Models were fitted to the survey of this GPU, or else of another of its compute capability, or else of any.
 
-    precision: what kernels meet. order: of their sums; None for any.
+    precision: what kernels meet. order: of their sums; None for any. grouped: whether they take grouped products.
     """
     _, fitted = store.fitted(device, capability, dtype)
-    if not fitted.configs:
-        return None
-    kernels = (kernel_for(dtype),) if grouped else KERNELS
-    known = fitted.choices
+    kernels, known = (kernel_for(dtype),) if grouped else KERNELS, fitted.choices
     surveyed = {kernel for kernel, _ in known}
     configs = [
         (kernel, config)
@@ -228,17 +207,16 @@ def compared_on(
         # Lent models err more, and the one that promises too much would be picked.
         if (kernel.sums(config).order == order if order else kernel not in surveyed or (kernel, config) in known)
     ]
-    if not configs:
+    if not (configs and known):
         return None
-    models = _models(configs, device, find_gpu(device, capability), dtype)
-    return _Candidates(models, surveyed)
+    return _Candidates(_models(configs, device, find_gpu(device, capability), dtype), surveyed)
 
 
 def _models(configs: Sequence[tuple[Kernel, Config]], device: str, gpu: Gpu, dtype: str) -> Models:
     """The models of configs on a GPU, for factors of a type."""
     measured_on, fitted = store.fitted(device, gpu.capability, dtype)
     known = fitted.choices
-    models = [Fitted(*choice, lent(*choice, fitted.configs, measured_on, gpu)) for choice in configs]
+    models = [lent(*choice, fitted.configs, measured_on, gpu) for choice in configs]
     return Models(gpu, models, fitted.correction, [choice in known for choice in configs])
 
 
@@ -247,45 +225,48 @@ def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, devi
     return float(_models([(kernel, config)], device, gpu, problem.dtype).us(ProblemSizes.of(problem))[0])
 
 
-def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) -> _Measured | None:
-    """The best that a table has of a problem and that may be picked, of the first table that has one.
-
-    Of a weaker precision than float32's one with that precision comes first.
-    """
-    precision = asked.problem.arithmetic.precision
-    for table in store.load(device) if device else ():
+def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) -> tuple[float, Choice | None]:
+    """The best that a table has of a problem and that may be picked, of the first table that has one, and its
+    microseconds; None where no table has one."""
+    for table in store.load(device):
         found = []
         baselines: dict[bool, float | None] = {}
         for entry in table.measured(asked.problem, asked.addresses):
-            kernel, config = find(entry.kernel), Config(entry.config)
+            kernel, config = choice = Choice(find(entry.kernel), Config(entry.config))
             if asked.takes(kernel) and order in (None, kernel.sums(config).order):
                 # The GPU may have been slower in one run than in another, which cuBLAS tells.
                 first = baselines.setdefault(kernel.support.precision == "tf32", entry.baseline_gflops)
                 of_run = entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0
-                us = entry.time_us * of_run + unhidden_us(kernel, config, asked.problem, asked.gpu)
+                us = entry.time_us * of_run
+                if asked.problem.epilogue.activation:
+                    us += float(unhidden_us(np.array(tile_of(*choice)), asked.problem, asked.gpu))
                 if asked.cached:  # what was measured made the copy
                     us -= _split(kernel) * asked.cached_us
                 rank = adds_c and not kernel.support.separate_c, not entry.accurate, us
-                found.append((rank, _Measured(us, kernel, config)))
+                found.append((rank, choice))
         if found:
-            best: _Measured = min(found, key=itemgetter(0))[1]
-            if precision not in (None, "ieee") and any(one.precision == precision for _, one in found):
-                return best._replace(precision=precision)
-            return best
-    return None
+            (*_, us), choice = min(found, key=itemgetter(0))
+            return us, choice
+    return inf, None
 
 
-def unhidden_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
-    """Microseconds that tensor cores wait for a problem's activation; 0 where there is none.
+def unhidden_us(tiles: Floats, problem: Problem, gpu: Gpu) -> Floats:
+    """Microseconds that tensor cores wait for a problem's activation, a config each; 0 where there is none.
 
     Threads compute it at the end of a tile. Tensor cores wait, unless another consumer of the block has a tile of its
     own (`PINGPONG`) and multiplies meanwhile.
+
+    tiles: `tile_of` configs, a column each.
     """
-    activation = problem.epilogue.activation
-    if activation is None or config.get("PINGPONG", 1):
-        return 0.0
-    waves = ceil_div(kernel.tiles(problem, config), gpu.multiprocessors)
-    return waves * _results(kernel, config) * _ACTIVATION_NS[activation] / 1e3
+    rows, cols, waits = tiles
+    waves = np.ceil(np.ceil(problem.m / rows) * np.ceil(problem.n / cols) * problem.batch / gpu.multiprocessors)
+    elements: Floats = waits * waves * rows * cols
+    return elements * _ACTIVATION_NS.get(problem.epilogue.activation, 0.0) / 1e3
+
+
+def tile_of(kernel: Kernel, config: Config) -> tuple[int, int, bool]:
+    """Rows and columns of a config's tile, and whether tensor cores wait for its activation."""
+    return *kernel.tile(config)[:2], not config.get("PINGPONG", 1)
 
 
 def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
@@ -302,14 +283,13 @@ def _any(asked: _GpuProblem) -> tuple[Kernel, Config]:
         DtypeError, ProblemError: there is none.
     """
     problem, capability = asked.problem, asked.capability
-    running = [
-        one for one in KERNELS if one.support.runs_on(capability, problem.dtype) and _may_be_picked(one, problem)
-    ]
-    errors = [kernel.why_not(problem, capability, asked.addresses) for kernel in running]
-    for kernel, error in zip(reversed(running), reversed(errors), strict=True):
-        if error is None:
-            return kernel, kernel.config(capability=capability)
-    reason = next((error for error in reversed(errors) if not isinstance(error, DtypeError)), None)
+    errors = []
+    for kernel in reversed(KERNELS):
+        if kernel.support.runs_on(capability, problem.dtype) and _may_be_picked(kernel, problem):
+            errors.append(kernel.why_not(problem, capability, asked.addresses))
+            if errors[-1] is None:
+                return kernel, kernel.config(capability=capability)
+    reason = next((error for error in errors if not isinstance(error, DtypeError)), None)
     words = f"no kernel takes {problem.case} operands like these on compute capability {capability[0]}.{capability[1]}"
     raise DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
 
@@ -347,19 +327,12 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
     raise DtypeError(f"no kernel takes {problem.case} operands like these")
 
 
-def _results(kernel: Kernel, config: Config) -> int:
-    """Elements of D that a tile has."""
-    tile = kernel.tile(config)
-    return tile.m * tile.n
-
-
 def _emulated(problem: Problem) -> Iterator[tuple[Kernel, Config]]:
     """Kernels and configs for the emulator, in the order in which they are preferred: of a batch-invariant problem
     those with the one order of sums, whose tiles reach least beyond D first."""
     if order := orders.order_of(problem.arithmetic, None):
-        keeping = orders.keeping(order).items()
-        choices = [Choice(kernel, config) for kernel, configs in keeping for config in configs]
-        yield from sorted(choices, key=lambda one: one.kernel.tiles(problem, one.config) * _results(*one))
+        choices = [Choice(kernel, config) for kernel, configs in orders.keeping(order).items() for config in configs]
+        yield from sorted(choices, key=lambda one: one.kernel.tiles(problem, one.config) * prod(tile_of(*one)[:2]))
         return
     for kernel, overrides in map(resolve, _EMULATED):
         config = kernel.config(overrides)

@@ -1,7 +1,7 @@
 """Expected speedup of a product over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -70,9 +70,8 @@ def expected_speedup(
     known = _measured(device, capability, timed_case(problem), promise, order)
     if known is None:
         return None
-    sizes = ProblemSizes.of(problem, addresses)
     row = known.rows.get((problem.m, problem.n, problem.k, problem.batch))
-    aligned = not any(sizes.unaligned)
+    aligned = not any(ProblemSizes.of(problem, addresses).unaligned)
     if row is not None and known.aligned[row] == aligned:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:
@@ -91,8 +90,7 @@ def expected_speedup(
 class _TabledCase:
     """Entries of one case: for each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
-    def __init__(self, case: str, best: Iterable[Entry]) -> None:
-        entries = list(best)
+    def __init__(self, case: str, entries: Sequence[Entry]) -> None:
         sizes = np.array([(one.m, one.n, one.k, one.batch) for one in entries])
         self.rows = {tuple(one): row for row, one in enumerate(sizes.tolist())}
         """By m, n, k and batch."""
@@ -126,12 +124,10 @@ def _measured(
     """The best that counts on each problem, of the first table that has something of it."""
     best: dict[object, Entry] = {}
     for table in (one for one in store.of_gpu(device, capability) if one.capability == capability):
-        found: dict[object, Entry] = {}
         for entry in sorted(table.entries_of(case), key=rank):
             if entry.baseline_gflops and _counts(entry, promise, order):
-                found.setdefault(entry.problem[:4], entry)
-        best = found | best
-    return _TabledCase(case, best.values()) if best else None
+                best.setdefault(entry.problem[:4], entry)
+    return _TabledCase(case, list(best.values())) if best else None
 
 
 def _counts(entry: Entry, promise: str | None, order: str | None) -> bool:

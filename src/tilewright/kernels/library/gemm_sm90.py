@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Literal
 
 from tilewright.core.dtypes import FLOAT8
-from tilewright.core.gpus import CLUSTER_LIMIT, clusters
+from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
@@ -459,10 +459,8 @@ def _constraints(form: WgmmaForm) -> Constraints:
     return {
         **TILES,
         **fits,
-        "SPLITS must be 1, or with PINGPONG=0 be 2, 4 or 8, with CLUSTER_M and CLUSTER_N at most "
-        f"{CLUSTER_LIMIT} blocks, those of a cluster": lambda c: (
-            c.SPLITS == 1
-            or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER_M * c.CLUSTER_N * c.SPLITS <= CLUSTER_LIMIT)
+        "SPLITS must be 1, or with PINGPONG=0 be 2, 4 or 8": lambda c: (
+            c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0)
         ),
         "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
         "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,

@@ -60,4 +60,4 @@ def timed_case(problem: Problem) -> str:
     if problem.arithmetic.precision is None and not problem.arithmetic.batch_invariant:
         return problem.case
     plain = replace(problem.arithmetic, precision=None, batch_invariant=False)
-    return replace(problem, arithmetic=plain).case
+    return problem.of_factors(plain, problem.a, problem.b).case

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -54,11 +54,10 @@ def shipped() -> tuple[Table, ...]:
     return tuple(_shipped(path) for path in sorted(path for path in SHIPPED.iterdir() if path.suffix == ".json"))
 
 
-def of_gpu(device: str, capability: tuple[int, int]) -> Iterator[Table]:
+def of_gpu(device: str, capability: tuple[int, int]) -> list[Table]:
     """The tables of a GPU, and after them those that ship of others: first of its compute capability."""
-    own = load(device) if device else ()
-    yield from own
-    yield from sorted((one for one in shipped() if one not in own), key=lambda one: one.capability != capability)
+    others = (one for one in shipped() if one not in load(device))
+    return [*load(device), *sorted(others, key=lambda one: one.capability != capability)]
 
 
 @lru_cache

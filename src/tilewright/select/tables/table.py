@@ -10,7 +10,7 @@
 A choice numbers the configs of all kernels, in the order of the file. Parameters that a kernel got later have their
 defaults, and configs that no kernel has any more are left out. A line stands for what was not measured. Numbers
 have five digits: two measurements of one thing differ by more. Models are those of `select.model`, of what a survey
-measured; a table that has none has no line of them. Problems, models and trees are texts of numbers with spaces between
+measured. Problems, models and trees are texts of numbers with spaces between
 them, of which a process reads those that it asks for: the first product waits for a table.
 """
 
@@ -32,7 +32,7 @@ from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses
-from tilewright.select.model import FEATURES, TERMS, ConfigModel, Fitted, Floats, ProblemSizes
+from tilewright.select.model import FEATURES, TERMS, Fitted, Floats, ProblemSizes
 from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
 from tilewright.select.tables.entry import Entry, best_of_kernels
 from tilewright.select.trees import DEPTH, Correction
@@ -113,7 +113,7 @@ class Table:
             cells = cases.setdefault(entry.case, {}).setdefault(sizes, [sizes])
             cells.append(_line(choice, *speeds, entry.error_ratio, run))
         numbered: dict[str, list[str]] = {dtype: [] for dtype in models or ()}
-        for dtype, (kernel, config, (together, coefficients)) in fitted:
+        for dtype, (kernel, config, together, coefficients) in fitted:
             numbered[dtype].append(_line(choices[_choice(kernel.name, config)], together, *coefficients))
         trees = {dtype: _trees(one.correction) for dtype, one in (models or {}).items() if one.correction}
         lines = {case: list(map("|".join, by_sizes.values())) for case, by_sizes in cases.items()}
@@ -133,9 +133,7 @@ class Table:
             return table
         except OSError as error:
             raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
-        except RecursionError:
-            raise RecordsError(f"{path} is not a table of format {FORMAT}: it is nested too deep") from None
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
             reason = error if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
             raise RecordsError(f"{path} is not a table of format {FORMAT}: {reason}") from error
 
@@ -152,9 +150,8 @@ class Table:
             kernels[-1].append(values)
         head = {"format": FORMAT, "gpu": self.gpu, "capability": self.capability, "runs": self.runs}
         parts = [f"{_json(name)}:{_json(value)}" for name, value in head.items()]
-        fitted = {name: one for name, one in (("models", self.models), ("trees", self.trees)) if one}
-        for name, value in {**fitted, "kernels": kernels, "cases": self.cases}.items():
-            parts.append(f"{_json(name)}:{_lines(value)}")
+        lists = {"models": self.models, "trees": self.trees, "kernels": kernels, "cases": self.cases}
+        parts += [f"{_json(name)}:{_lines(value)}" for name, value in lists.items()]
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
     @cached_property
@@ -168,7 +165,7 @@ class Table:
             number, together, *coefficients = map(float, line.split())
             choice = self.choices[int(number)]
             if (config := config_of(choice)) is not None:
-                found.append(Fitted(find(choice[0]), config, ConfigModel(together, tuple(coefficients))))
+                found.append(Fitted(find(choice[0]), config, together, tuple(coefficients)))
         if not (trees := self.trees.get(dtype)):
             return SurveyModels(found)
         features, thresholds, leaves = np.split(_numbers(trees), (DEPTH, 2 * DEPTH), axis=1)
@@ -182,9 +179,9 @@ class Table:
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
         """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
-        sizes = f"{problem.m} {problem.n} {problem.k} {problem.batch}"
-        for case in same_speed_cases(timed_case(problem)):
-            if found := self._lines.get((case, sizes)):
+        by_case = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}", {})
+        for case in same_speed_cases(timed_case(problem)) if by_case else ():
+            if found := by_case.get(case):
                 dense = problem_of(problem.m, problem.n, problem.k, case, problem.batch)
                 if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
                     yield from self._entries_of(found)
@@ -192,10 +189,8 @@ class Table:
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
-        for one in same_speed_cases(case):
-            for (case_of, _), lines in self._lines.items():
-                if case_of == one:
-                    yield from self._entries_of(lines)
+        same, problems = same_speed_cases(case), self._lines.values()
+        return self._entries_of(line for one in same for by_case in problems for line in by_case.get(one, ()))
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -203,13 +198,13 @@ class Table:
         return tuple(self._entries_of((case, line) for case, lines in self.cases.items() for line in lines))
 
     @cached_property
-    def _lines(self) -> dict[tuple[str, str], list[tuple[str, str]]]:
-        """Problems' cases and lines, by the case whose products take the same time, and sizes."""
-        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    def _lines(self) -> dict[str, dict[str, list[tuple[str, str]]]]:
+        """Problems' cases and lines, by sizes and then by the case whose products take the same time."""
+        found: dict[str, dict[str, list[tuple[str, str]]]] = {}
         for case, lines in self.cases.items():
             same = same_speed_cases(case)[0]
             for line in lines:
-                found.setdefault((same, line.partition("|")[0]), []).append((case, line))
+                found.setdefault(line.partition("|")[0], {}).setdefault(same, []).append((case, line))
         return found
 
     def _entries_of(self, problems: Iterable[tuple[str, str]]) -> Iterator[Entry]:
@@ -267,9 +262,7 @@ def _check(table: Table) -> None:
         features = numbers[:, :DEPTH]
         known = numbers.shape[1] == length and np.isfinite(numbers).all()
         if not (known and 0 <= features.min() <= features.max() < FEATURES):
-            raise ValueError(
-                f"trees must have {DEPTH} of {FEATURES} features, as many thresholds, and {2**DEPTH} leaves"
-            )
+            raise ValueError(f"trees must ask {DEPTH} times for one of {FEATURES} features, and have {2**DEPTH} leaves")
     for case in table.cases:
         if not _CASE.fullmatch(case):
             raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NN float32 bias+gelu', got {case!r}")

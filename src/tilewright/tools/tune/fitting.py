@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.kernel import Choice
-from tilewright.select.model import ConfigModel, Fitted, Floats, Grid, Grids, ProblemSizes, terms_of
+from tilewright.select.model import Fitted, Floats, Grids, ProblemSizes, blocks_along_k, terms_of
 from tilewright.select.tables.table import SurveyModels
 from tilewright.tools.tune.boosting import boosted
 from tilewright.tools.tune.survey import Surveyed
@@ -40,22 +40,22 @@ def fit(surveyed: Sequence[Surveyed], gpu: Gpu) -> SurveyModels:
         if known.sum() >= FEWEST:
             here = numbers[:, known]
             model = _model(choice, here, factors[:, known], us[known], gpu)
-            grids = Grids([Grid.of(*choice, model.together)] * known.sum(), gpu)
+            grids = Grids([model[:3]] * known.sum(), gpu)
             counts = grids.counts(here)
             predicted = np.dot(model.coefficients, terms_of(counts, factors[:, known]))
-            features = grids.features(counts, here)
+            features = grids.features(counts)
             columns.append(np.vstack((us[known], predicted, np.flatnonzero(known), features)))
-            found.append(Fitted(*choice, model))
+            found.append(model)
     if not found:
         return SurveyModels()
     us, predicted, problems, *rows = np.hstack(columns)
     return SurveyModels(found, boosted(np.array(rows).T, us, predicted, problems.astype(np.int64)))
 
 
-def _model(choice: Choice, numbers: Floats, factors: Floats, us: Floats, gpu: Gpu) -> ConfigModel:
-    together = 1 if Grid.of(*choice).parts > 1 else max(_TOGETHER)
+def _model(choice: Choice, numbers: Floats, factors: Floats, us: Floats, gpu: Gpu) -> Fitted:
+    together = 1 if blocks_along_k(*choice) > 1 else max(_TOGETHER)
     counts = [count for count in _TOGETHER if count <= together]
-    grids = [Grids([Grid.of(*choice, count)] * len(us), gpu) for count in counts]
+    grids = [Grids([(*choice, count)] * len(us), gpu) for count in counts]
     terms = np.array([terms_of(grid.counts(numbers), factors) for grid in grids])
     scales = np.maximum((terms / us).max(axis=2), 1e-12)
     relative = terms / scales[:, :, None]
@@ -69,7 +69,8 @@ def _model(choice: Choice, numbers: Floats, factors: Floats, us: Floats, gpu: Gp
         errors = np.abs(np.log(us / expected))
         weights = 1 / np.sqrt(expected * us * np.maximum(1, errors / _OUTLIER))
     best = int(np.minimum(errors, 0.5).mean(axis=1).argmin())
-    return ConfigModel(counts[best], tuple(float(f"{one:.{_DIGITS}g}") for one in coefficients[best] / scales[best]))
+    rounded = tuple(float(f"{one:.{_DIGITS}g}") for one in coefficients[best] / scales[best])
+    return Fitted(*choice, counts[best], rounded)
 
 
 def _least_squares(squares: Floats, products: Floats, start: Floats) -> Floats:
