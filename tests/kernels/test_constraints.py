@@ -223,7 +223,6 @@ VIOLATIONS["gemm_sm90"] = [
     ({"BM": 256, "STAGES": 2}, SUMS_OF_16_BITS),
     ({"BM": 192, "BN": 208, "CONSUMERS": 3}, SUMS_OF_16_BITS),
     ({"CLUSTER_M": 3}, "CLUSTER_M must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
-    ({"SPLITS": 4, "CLUSTER_M": 4}, "a cluster must have 1 to 8 blocks, got 16"),
     ({"SPLITS": 3}, "SPLITS must be 1, or with PINGPONG=0 be 2, 4 or 8"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
