@@ -57,7 +57,8 @@ Hopper multiplies as fast."""
 
 def shape_of(config: Config) -> Shape:
     """The shape of a config of gemm_sm90."""
-    return config.BM, config.BN, config.CLUSTER_M, config.CLUSTER_N, config.SPLITS
+    rows, cols, down, across = config.BM, config.BN, config.CLUSTER_M, config.CLUSTER_N
+    return (cols, rows, across, down, config.SPLITS) if config.SWAP_AB else (rows, cols, down, across, config.SPLITS)
 
 
 def nvidia(allowed: Collection[Shape]) -> Heuristics:

@@ -14,11 +14,12 @@ from studies.results import path
 from studies.templates import block
 from studies.unseen import heuristics
 from studies.unseen.drawing import EVEN, UNEVEN
+from studies.unseen.picks import ROWS
 
 CHART = Path("docs/unseen.svg")
 _LOW, _HIGH, _BINS = 0.5, 4.0, 30
 """Speedups of the chart; what is outside counts at its ends."""
-_ROWS = ("bfloat16", "float32")
+_CHARTED = "bfloat16", "float32"
 
 
 def judged() -> list[dict[str, Any]]:
@@ -29,12 +30,11 @@ def judged() -> list[dict[str, Any]]:
 def section(lines: Sequence[dict[str, Any]]) -> str:
     """How good picks are, by element type and kind of shape."""
     rows = []
-    for row in _ROWS:
+    for row in ROWS:
         for kind in (EVEN, UNEVEN):
             some = [one for one in lines if (one["row"], one["kind"]) == (row, kind)]
             ratios = sorted(one["torch_us"] / one["pick_us"] for one in some)
             before = [one["before_us"] / one["pick_us"] for one in some if one["before_us"]]
-            regrets = sorted(one["pick_us"] / one["best_us"] for one in some if one["seed"] == _first(lines))
             rows.append(
                 {
                     "row": row,
@@ -43,13 +43,11 @@ def section(lines: Sequence[dict[str, Any]]) -> str:
                     "mean": statistics.geometric_mean(ratios),
                     "low": ratios[len(ratios) // 20],
                     "least": ratios[0],
-                    "before": statistics.geometric_mean(before),
-                    "regret": statistics.geometric_mean(regrets),
-                    "high": regrets[round(0.95 * len(regrets))],
+                    "before": statistics.geometric_mean(before) if before else None,
+                    "seeds": sorted({one["seed"] for one in some}),
                 }
             )
-    seeds = sorted({one["seed"] for one in lines})
-    return block("unseen/table.md.j2", "table", rows=rows, seeds=seeds, first=_first(lines), chart=CHART.name)
+    return block("unseen/table.md.j2", "table", rows=rows, chart=CHART.name)
 
 
 def scoreboard(lines: Sequence[dict[str, Any]]) -> str:
@@ -57,16 +55,11 @@ def scoreboard(lines: Sequence[dict[str, Any]]) -> str:
     return block("unseen/table.md.j2", "scoreboard", head=lines[0], count=len(lines) - 1, rows=heuristics.rows(lines))
 
 
-def _first(lines: Sequence[dict[str, Any]]) -> int:
-    """The seed on whose shapes whole portfolios were timed."""
-    return int(min(one["seed"] for one in lines))
-
-
 def chart(lines: Sequence[dict[str, Any]]) -> str:
     """Shapes by the speedup over torch.mm, as SVG."""
     edges = [_LOW * (_HIGH / _LOW) ** (i / _BINS) for i in range(_BINS + 1)]
     panels = []
-    for row in _ROWS:
+    for row in _CHARTED:
         ratios = [one["torch_us"] / one["pick_us"] for one in lines if one["row"] == row]
         clipped = [min(max(one, edges[0]), math.nextafter(edges[-1], 0)) for one in ratios]
         counts = [sum(low <= one < high for one in clipped) for low, high in pairwise(edges)]
