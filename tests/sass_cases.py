@@ -26,7 +26,7 @@ def of_products(text):
 def of_loop(text):
     """For the loop of a kernel of wgmma instructions, twice since its next step follows, and the code behind it: how
     many there are, which come too early, and whether one is found to be early where a wait in the loop is shorter."""
-    loop, rest = loop_of_products(text)
+    loop, rest = loop_of_products(text.replace("IGMMA", _PRODUCT))  # of integers
     shorter = (loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")
     return {
         "products": loop.count(_PRODUCT),

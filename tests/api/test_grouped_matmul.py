@@ -248,7 +248,7 @@ FLOAT8_REFUSED = {
     "16 bits": (
         {"a": A, "b": B, "scale_a": np.ones(1, "f4")},
         DtypeError,
-        "scale_a is for factors of float8_e4m3fn and",
+        "scale_a is for factors of float8_e4m3fn, float8_e5m2",
     ),
     "mixed with 16 bits": ({"a": A}, DtypeError, "b must have the element type of a: got float8_e4m3fn, and float16"),
     "no such result": (

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import tilewright
 from stand_ins import NumPyEngine
 from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableError, KernelNotFoundError, ProblemError
-from tilewright.core.dtypes import DTYPES
+from tilewright.core.dtypes import DTYPES, FACTORS
 from tilewright.core.problem import PRECISIONS, Arithmetic
 from tilewright.kernels import KERNELS, LADDER, find
 
@@ -389,7 +389,7 @@ REFUSED = {
     "out_dtype": (
         {"out_dtype": "float64"},
         DtypeError,
-        "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'f",
+        f"out_dtype must be one of {', '.join(DTYPES)}, got 'f",
     ),
     "out and out_dtype": (
         {"out": np.empty((5, 3), "f4"), "out_dtype": "float16"},
@@ -413,7 +413,7 @@ REFUSED = {
     "mixed": (
         {"b": B.astype("f8")},
         DtypeError,
-        f"b has element type float64; matmul takes {', '.join(DTYPES)}: pass b.astype('float32')",
+        f"b has element type float64; matmul takes {', '.join(FACTORS)}: pass b.astype('float32')",
     ),
     "half and float": ({"a": A.astype("f2")}, DtypeError, "b must have the element type of a: got float32, and fl"),
     "half for a kernel of floats": (
@@ -428,7 +428,7 @@ REFUSED = {
     "complex b": (
         {"b": B.astype("c16")},
         DtypeError,
-        "matmul takes float32, float16, bfloat16, float8_e4m3fn, float8_e5m2: b.real and b.imag are arrays for pro",
+        f"matmul takes {', '.join(FACTORS)}: b.real and b.imag are arrays for pro",
     ),
     "text": ({"a": A.astype("S4")}, DtypeError, "a has element type |S4; matmul takes float32"),
     "masked out": (

@@ -124,11 +124,13 @@ def test_scalars_are_floats():
 
 
 def test_an_element_type_that_is_not_supported_is_named_with_those_that_are():
-    known = "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2"
+    known = "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8"
     with pytest.raises(DtypeError, match=f"^dtype must be one of {known}, got 'float64'"):
         Problem(2, 3, 5, "float64")
-    with pytest.raises(DtypeError, match=f"^out_dtype must be one of {known}, got 'int8'"):
-        Arithmetic("float16", "int8")
+    with pytest.raises(DtypeError, match=f"^dtype of b must be one of {known}, got 'int32'"):
+        Arithmetic("int8", "int32", of_b="int32")
+    with pytest.raises(DtypeError, match=f"^out_dtype must be one of {known}, int32, got 'int16'"):
+        Arithmetic("float16", "int16")
 
 
 def test_text_stands_for_factors_with_a_result_of_float32():
@@ -348,7 +350,7 @@ def test_scales_are_of_a_whole_factor_of_lines_or_of_blocks():
     assert Scaling(of_a, None).swapped == Scaling(None, of_a)
     with pytest.raises(ProblemError, match="scales must be one of tensor, lines, blocks, got 'line'; did you mean"):
         Scaling.dense("line", 200, 300)
-    with pytest.raises(DtypeError, match="scales are for float8 factors, got factors of bfloat16"):
+    with pytest.raises(DtypeError, match="scales are for factors of 8 bits, got factors of bfloat16"):
         Problem(2, 3, 4, "bfloat16", scaling=Scaling.dense("tensor", 3, 4))
 
 
@@ -357,5 +359,7 @@ def test_types_of_factors_may_be_mixed_of_float8_alone():
     assert str(mixed) == "float8_e4m3fn*float8_e5m2:fast->bfloat16"
     assert mixed.swapped == Arithmetic("float8_e5m2", "bfloat16", "fast", of_b="float8_e4m3fn")
     assert Arithmetic("float16", of_b="float16") == Arithmetic("float16")
-    with pytest.raises(DtypeError, match="b must have the element type of a, or both be of float8: got float16"):
+    with pytest.raises(
+        DtypeError, match="b must have the element type of a, or both be of float8, or of int8 and uint8: got float16"
+    ):
         Arithmetic("float32", of_b="float16")

@@ -275,6 +275,37 @@ def test_products_of_a_warpgroup():
     assert nvrtc.compile_source(WGMMA, "kernel.cu", "kernel", {}, "sm_90a").code
 
 
+def of_integers(source):
+    """The products of bytes: a line has 128 of k, of an instruction 32, and sums are int."""
+    for text, instead in (
+        ("float* C, float* D", "int* C, int* D"),
+        ("float d[8], e[8]", "int d[8], e[8]"),
+        ("float d[8]", "int d[8]"),
+        ("float (&d)[8]", "int (&d)[8]"),
+        ('"+f"', '"+r"'),
+        ("k16.f32.bf16.bf16", "k32.s32.s8.u8"),
+        (" %10, %11, %12, %13, %14;", " %10;"),
+        (
+            '"n"(int(ScaleD)), "n"(int(ScaleA)),\n          "n"(int(ScaleB)), "n"(int(TransA)), "n"(int(TransB))',
+            '"n"(int(ScaleD))',
+        ),
+        ("%12, p, 1, 1, 0;", "%12, p;"),
+    ):
+        assert text in source, text
+        source = source.replace(text, instead)
+    return source
+
+
+def test_products_of_integers_of_a_warpgroup():
+    a, b = RNG.integers(-128, 128, (64, 128)), RNG.integers(0, 256, (16, 128))
+    words = a.astype(np.int8).view(np.uint16), b.astype(np.uint8).view(np.uint16)
+    found = np.zeros((2, 64, 16), np.int32)
+    assert kinds_found(of_integers(WGMMA), *words, *found, block=(128, 1, 1)) == set()
+    np.testing.assert_array_equal(found[0], a @ b.T)
+    np.testing.assert_array_equal(found[1], a[:, :32] @ b[:, :32].T)
+    assert nvrtc.compile_source(of_integers(WGMMA), "kernel.cu", "kernel", {}, "sm_90a").code
+
+
 @pytest.mark.first(2)
 @pytest.mark.parametrize("case", GROUP_FAULTS)
 def test_faults_of_products_are_found(case):

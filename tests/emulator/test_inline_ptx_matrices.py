@@ -50,14 +50,16 @@ SHAPES = {
     "m16n8k8.row.col.f32.tf32.tf32.f32": (8, lambda values: values.astype(np.float32)),
     "m16n8k4.row.col.f32.tf32.tf32.f32": (4, lambda values: values.astype(np.float32)),
     "m16n8k32.row.col.f32.e4m3.e4m3.f32": (32, as_float8),
+    "m16n8k32.row.col.s32.s8.s8.s32": (32, lambda values: values.astype(np.int8)),
+    "m16n8k16.row.col.s32.s8.s8.s32": (16, lambda values: values.astype(np.int8)),
 }
 """Products by their names, with k and what makes their elements of integers."""
 
 
 def mma_source(shape, words):
     a, b = words
-    halves = ".f16.f16.f16.f16" in shape
-    count, kind, letter = (2, "unsigned", "r") if halves else (4, "float", "f")
+    halves, integers = ".f16.f16.f16.f16" in shape, ".s32." in shape
+    count, kind, letter = (2, "unsigned", "r") if halves else (4, "int", "r") if integers else (4, "float", "f")
     registers = [
         "{" + ", ".join(f"%{i}" for i in range(first, last)) + "}"
         for first, last in ((0, count), (count, count + a), (count + a, count + a + b))
@@ -84,7 +86,8 @@ def test_products_of_a_warp(shape):
     c = RNG.integers(-9, 9, (16, 8))
     of_a, of_b = fragments(made(a), made(b))
     rows, cols = GROUP[:, None] + [[0, 0, 8, 8]], 2 * IN_GROUP[:, None] + [[0, 1, 0, 1]]
-    sums = np.ascontiguousarray(c[rows, cols].astype(np.float16 if ".f16.f16.f16.f16" in shape else np.float32))
+    of_sums = np.float16 if ".f16.f16.f16.f16" in shape else np.int32 if ".s32." in shape else np.float32
+    sums = np.ascontiguousarray(c[rows, cols].astype(of_sums))
     source = mma_source(shape, (of_a.shape[1], of_b.shape[1]))
     launch(source, np.ascontiguousarray(of_a), np.ascontiguousarray(of_b), sums, block=(32, 1, 1))
     np.testing.assert_array_equal(sums, (a @ b + c)[rows, cols])
@@ -92,7 +95,7 @@ def test_products_of_a_warp(shape):
 
 
 @pytest.mark.parametrize(
-    "shape", ["m16n8k32.row.col.s32.s8.s8.s32", "m8n8k4.row.col.f32.f16.f16.f32", "m16n8k8.row.col.f32.e4m3.e4m3.f32"]
+    "shape", ["m8n8k16.row.col.s32.s8.s8.s32", "m8n8k4.row.col.f32.f16.f16.f32", "m16n8k8.row.col.f32.e4m3.e4m3.f32"]
 )
 def test_other_products_are_named(shape):
     with pytest.raises(CompileError, match=f"the inline PTX at kernel.cu:6: mma.sync.aligned.{shape}. Of PTX"):

@@ -306,6 +306,10 @@ VIOLATIONS["conflict_free"] = [
 VIOLATIONS["padded"] = VIOLATIONS["vectorized"]
 VIOLATIONS["autotuned"] = VIOLATIONS["vectorized"]
 
+VIOLATIONS["gemm_int8"] = VIOLATIONS["gemm_int8_nn"] = VIOLATIONS["grouped_int8"] = [
+    ({"BN": 40}, "BN must be at most 24 or a multiple of 16, the columns of an instruction for integers")
+]
+
 CASES = [(name, overrides, words) for name, cases in VIOLATIONS.items() for overrides, words in cases]
 
 

@@ -317,14 +317,14 @@ REFUSED = {
     "no such result": (
         {"out_dtype": E5M2},
         DtypeError,
-        "out_dtype must be one of float32, float16, bfloat16, or float8",
+        "out_dtype must be one of float32, float16, bfloat16, float8",
     ),
     "a precision": ({"precision": "ieee"}, DtypeError, "precision is for float32 factors, got precision='ieee'"),
     "two": ({"precision": "tf32", "fast_accumulate": True}, ProblemError, "fast_accumulate is for float8 factors and"),
     "float32 scaled": (
         {"a": A.astype("f4"), "b": B.astype("f4"), "scale_a": np.ones(1, np.float32)},
         DtypeError,
-        "scale_a is for factors of float8_e4m3fn and float8_e5m2, got float32",
+        "scale_a is for factors of float8_e4m3fn, float8_e5m2, int8, uint8, got float32",
     ),
     "float32, fast": (
         {"a": A.astype("f4"), "b": B.astype("f4"), "fast_accumulate": True},

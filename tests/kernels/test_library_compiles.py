@@ -41,6 +41,8 @@ ALIKE = (
     "gemm_fp16x3",
     "gemm_fp8_nn",
     "gemm_fp8_fast",
+    "gemm_int8_nn",
+    "gemm_int8_blocks",
     "gemm_fp8_blocks",
     "gemm_tf32_nn",
     "gemm_tf32_tt",
@@ -55,6 +57,8 @@ OF_WARPS = {
     "gemm_mma_fp8": ("sm_89", "sm_120"),
     "gemm_mma_fp8_fast": ("sm_120",),
     "gemm_mma_fp8_blocks": ("sm_89",),
+    "gemm_mma_int8": ("sm_80", "sm_89"),
+    "gemm_mma_int8_blocks": ("sm_86",),
     "gemm_mma_bf16x6": ("sm_120",),
     "gemm_mma_bf16x3": ("sm_90",),
     "gemm_mma_fp16x3": ("sm_80",),
@@ -114,7 +118,7 @@ def test_a_shipped_config_does_not_spill(kernel, preset, report_of):
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
 
 
-GROUPED = [(one, preset) for one in (grouped_sm90.KERNEL, grouped_sm90.FP8) for preset in (None, *one.presets)]
+GROUPED = [(one, preset) for one in grouped_sm90.KERNELS for preset in (None, *one.presets)]
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(GROUPED)), ids=str)
@@ -148,6 +152,7 @@ WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gel
 NARROW = Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu"))
 WHOLE = NARROW._replace(aligned=True)
 EIGHT = Variant(True, False, "float8_e5m2", "float16", "NT", Epilogue("row", "gelu"), "float8_e4m3fn")
+INTEGERS = Variant(True, False, "uint8", "float16", "NT", Epilogue("row", "gelu"), "int8")
 ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
 
 
@@ -166,6 +171,10 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
         ("gemm_fp8_nn", {"BM": 256, "STAGES": 4}, EIGHT),
         ("gemm_fp8_nn", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 5}, EIGHT),
         ("gemm_fp8", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 5}, EIGHT),
+        ("gemm_int8", {"BM": 256, "BN": 192, "STAGES": 3}, INTEGERS),
+        ("gemm_int8", {"BM": 256, "BN": 96, "SWAP_AB": 1}, INTEGERS._replace(result="int32", epilogue=Epilogue("row"))),
+        ("gemm_int8", {"BM": 192, "BN": 160, "CONSUMERS": 3, "STAGES": 3}, INTEGERS),
+        ("gemm_int8_nn", {"BM": 256, "STAGES": 4}, INTEGERS),
         ("gemm_fp16x3", {"BM": 256, "STAGES": 2, "CLUSTER_M": 2}, NARROW._replace(factors="float16")),
     ],
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),

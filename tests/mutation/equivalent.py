@@ -66,7 +66,7 @@ STORE_PAIR = "if (ALIGNED && (!EDGES || left >= 2)) {"
 STAGED = "constexpr bool STAGED = EDGES || !ALIGNED;"
 FEW_TOGETHER = "constexpr int TOGETHER = THREADS_WIDE == 1 && !AHEAD ? FEW : FEW % 2 == 0 ? 2 : 1;"
 LOADED_AHEAD = "if (AHEAD) __syncwarp();  // else the compiler moves these loads to where their values are used"
-SCALED = "if (FACTOR_SCALES && K > 0) sum = scaled(scales, sizes, row, col, sum);"
+SCALED = "if (FACTOR_SCALES && !IS_INTEGER<RESULT> && K > 0) total = scaled(scales, sizes, row, col, total);"
 ADDER_LOOP = "for (int first = adder; adder < ADDERS && first < splits; first += TOGETHER * ADDERS) {"
 ADDED_TOGETHER = (
     "static constexpr int TOGETHER = EACH <= 4 ? 8 : EACH <= 8 ? 4 : 2;    // blocks whose sums a thread loads together"
@@ -164,7 +164,7 @@ REASONS = {
     ): UNREAD_STAGE,
     ("pipeline/stage_products.cuh", "comparison", IN_FLIGHT): FOR_SPEED,
     ("pipeline/stage_products.cuh", "no fence", "fence_sums(partial);"): ONLY_READ,
-    ("pipeline/stage_products.cuh", "comparison", "using Partial = float[PARTIAL_BUFFERS > 1 ? COUNT : 1];"): FOR_SPEED,
+    ("pipeline/stage_products.cuh", "comparison", "using Partial = Begun[PARTIAL_BUFFERS > 1 ? COUNT : 1];"): FOR_SPEED,
     ("pipeline/register_operand.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,
     ("float32_parts/tile_sums.cuh", "comparison", LOOKS): FOR_SPEED,
     ("float32_parts/tile_sums.cuh", "guard", LOOKS): FOR_SPEED,

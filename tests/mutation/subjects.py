@@ -68,7 +68,7 @@ HEADERS = {
 OTHERS = {
     "gemm_mma": ("gemm_mma_fp8", "gemm_mma_bf16x3"),
     "gemm_bf16x3": ("gemm_fp8", "gemm_tf32_nn"),
-    "grouped_sm90": ("grouped_fp8",),
+    "grouped_sm90": ("grouped_fp8", "grouped_int8"),
 }
 """Kernels of the same source that are checked with each mutant too."""
 

@@ -3,7 +3,7 @@
 import ctypes
 from dataclasses import dataclass
 
-FLOAT32, FLOAT16, BFLOAT16 = (2, 32, 1), (2, 16, 1), (4, 16, 1)
+FLOAT32, FLOAT16, BFLOAT16, INT8 = (2, 32, 1), (2, 16, 1), (4, 16, 1), (0, 8, 1)
 
 
 class _Tensor(ctypes.Structure):

@@ -107,7 +107,7 @@ def test_tensor_maps_lie_at_multiples_of_64():
 
 
 def test_every_kernel_has_parameters_that_there_are():
-    for kernel in (*KERNELS, relayout.KERNEL, grouped_sm90.KERNEL, grouped_sm90.FP8):
+    for kernel in (*KERNELS, relayout.KERNEL, *grouped_sm90.KERNELS):
         assert shape_of(kernel.arguments).bytes > 0
 
 

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from exchange import Array, set_stream
+from exchange import INT8, Array, set_stream
 from launcher_products import CONTEXT, STEP, factors
 
 from tilewright.core.errors import LaunchError
@@ -251,3 +251,13 @@ def test_a_driver_that_is_not_there(launcher_module, tmp_path):
         launcher_module.Launcher(str(tmp_path / "no-such-driver.so"))
     with pytest.raises(OSError, match="has no cuLaunchKernelEx"):
         launcher_module.Launcher("libc.so.6")
+
+
+def test_scalars_that_are_no_integers_are_left_to_python_where_the_result_may_be_of_integers(driver, product):
+    """Kernels would cut off what such scalars have behind the point, without an error."""
+    a, b = Array(4, 3, at=0x10000000, dtype=INT8), Array(3, 5, at=0x20000000, dtype=INT8)
+    assert product.remember(a, b)
+    assert product(a, b, alpha=-3) is product.made[0]
+    for alpha in (0.5, 2.0**24 + 2, float("inf")):
+        assert product.misses(a, b, alpha=alpha)
+    assert len(driver.launches) == 1

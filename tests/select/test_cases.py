@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.core.dtypes import DTYPES, FLOAT8, RESULTS
+from tilewright.core.dtypes import FACTORS, FLOAT8, RESULTS, results_of
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.problem import ACTIVATIONS, FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
 from tilewright.select.tables.cases import problem_of, timed_case
@@ -15,8 +15,9 @@ from tilewright.select.tables.cases import problem_of, timed_case
 def test_a_problems_case_says_all_but_its_sizes(layout, bias):
     a, b = orders(layout)
     mixed = [Arithmetic(one, FLOAT8[0], FAST, of_b=other) for one in FLOAT8 for other in FLOAT8]
-    for arithmetic in (*[Arithmetic(factors, result) for factors in DTYPES for result in RESULTS], *mixed):
-        for activation in (None, *ACTIVATIONS):
+    mixed += [Arithmetic("uint8", "int32", of_b="int8")]
+    for arithmetic in (*[Arithmetic(factors, result) for factors in FACTORS for result in results_of(factors)], *mixed):
+        for activation in (None, *(() if arithmetic.result == "int32" else ACTIVATIONS)):
             problem = Problem(3, 4, 5, arithmetic, 6, a, b, epilogue=Epilogue(bias, activation))
             assert problem_of(3, 4, 5, problem.case, 6) == problem
 

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from tilewright.core.dtypes import DTYPES
+from tilewright.core.dtypes import FACTORS
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
@@ -52,7 +52,7 @@ def entry(shape, kernel, gflops, config=None, case="NN float32", **others):
 
 
 @pytest.mark.first(60)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", FACTORS)
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])
 def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability, dtype):

@@ -10,16 +10,26 @@ from numpy.typing import NDArray
 
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, type_name
-from tilewright.api.arrays.operand import HOST, Operand
+from tilewright.api.arrays.operand import HOST, Operand, unsupported
 from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.api.formulate import check_shapes, result_shape, size
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, check_activation, scalars_of
-from tilewright.core.dtypes import FLOAT8
-from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError
+from tilewright.core.dtypes import FLOAT8, INT8, SUMS_OF_INT8, multiplied
+from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError, ProblemError
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import SCALED_BLOCK, UNSCALED, Arithmetic, Scalars, Scale, ScaleKind, Scaling, Side
-from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
+from tilewright.core.problem import (
+    SCALED_BLOCK,
+    UNSCALED,
+    Arithmetic,
+    Scalars,
+    Scale,
+    ScaleKind,
+    Scaling,
+    Side,
+    check_kept_sums,
+)
+from tilewright.kernels.library.grouped_sm90 import KERNELS, kernel_for
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine
 
@@ -112,7 +122,8 @@ class Call(NamedTuple):
     def arithmetic(self) -> Arithmetic:
         """Element types and precision of the product."""
         given = self.request.out_dtype
-        usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype  # `default_result`, in a call less
+        of_a = self.a.dtype  # `default_result`, in a call less
+        usual = "float32" if of_a in FLOAT8 else SUMS_OF_INT8 if of_a in INT8 else of_a
         result = given or (self.out.dtype if self.out else usual)
         return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant, self.b.dtype)
 
@@ -174,6 +185,9 @@ class Call(NamedTuple):
     def check(self) -> None:
         """Raise where the operands do not fit each other, or the result must not be written to `out`."""
         a, b, c, out, bias = self.a, self.b, self.c, self.out, self.bias
+        for factor in (a, b):
+            if factor.dtype == SUMS_OF_INT8:
+                raise unsupported(factor.argument, factor.dtype, "{} as float32, or as int8 if that holds its elements")
         if self.prepared is not None and self.prepared.engine is not self.engine:
             name = self.prepared.engine.name
             raise ArrayError(
@@ -207,6 +221,9 @@ class Call(NamedTuple):
             check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
             raise missing_c(self.scalars.beta)
+        if result == SUMS_OF_INT8:
+            check_kept_sums(result, scales[0].argument if scales else None, self.request.activation)
+            _check_integers(self.scalars)
         for operand in scales:
             _check_scale(operand, a, b, grouped=self.offsets is not None)
         if scales and (scaling := self.scaling).of_blocks and None in scaling:
@@ -239,9 +256,9 @@ def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int]:
 
 def check_types(a: str, b: str, *, grouped: bool = False) -> None:
     """Raise DtypeError unless factors of these element types are multiplied."""
-    if grouped and a not in (known := (*KERNEL.support.factors, *FP8.support.factors)):
+    if grouped and a not in (known := [dtype for kernel in KERNELS for dtype in kernel.support.factors]):
         raise DtypeError(f"a has element type {a}; grouped_matmul takes {', '.join(known)}")
-    if a != b and not (a in FLOAT8 and b in FLOAT8):
+    if not multiplied(a, b):
         raise DtypeError(f"b must have the element type of a: got {b}, and {a} for a")
 
 
@@ -314,12 +331,21 @@ def _scale(operand: Operand | None, sides: int, k: int, groups: int | None) -> S
 def _check_scale(operand: Operand, a: Operand, b: Operand, *, grouped: bool) -> None:
     """Raise where a scale does not fit the factors, whose shapes fit each other."""
     name = operand.argument
-    if a.dtype not in FLOAT8:
-        raise DtypeError(f"{name} is for factors of {' and '.join(FLOAT8)}, got {a.dtype}")
+    if a.dtype not in (known := (*FLOAT8, *INT8)):
+        raise DtypeError(f"{name} is for factors of {', '.join(known)}, got {a.dtype}")
     if operand.dtype != "float32":
         raise DtypeError(f"{name} must have element type float32, got {operand.dtype}")
     if not grouped and math.prod(operand.shape) != 1 and (len(a.shape) != 2 or len(b.shape) != 2):
         raise ArrayError(f"{name} must have 1 element where a and b are no matrices, got shape {operand.shape}")
+
+
+def _check_integers(scalars: Scalars) -> None:
+    """Raise ProblemError unless alpha and beta are integers that a launch, which is given float32, is given exactly."""
+    for name, value in zip(("alpha", "beta"), scalars, strict=True):
+        if abs(value) > 1 << 24 or value % 1:
+            raise ProblemError(
+                f"{name} must be an integer from -2^24 to 2^24 where the result is {SUMS_OF_INT8}, got {value!r}"
+            )
 
 
 def missing_c(beta: float) -> ArrayError:

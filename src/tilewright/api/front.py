@@ -15,7 +15,7 @@ from tilewright.api.out_of_core import host as on_host
 from tilewright.api.planned_call import PlannedCall
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, scalars_of
-from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem
 from tilewright.kernels.kernel import Kernel
@@ -74,18 +74,23 @@ def matmul(
     no layout describes (reversed, strided in both dimensions, a batch without one distance) is copied once.
 
     Args:
-        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, float8_e4m3fn or float8_e5m2.
-        b: ... x k x n elements, or a vector of k; of the same type, or both of float8. Or what `prepare` made of
-            such an array.
+        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8
+            or uint8.
+        b: ... x k x n elements, or a vector of k; of the same type, or both of float8, or both of 8-bit integers. Or
+            what `prepare` made of such an array.
         out: array of the result's shape and type, to write the result to. It may be the same array as c, but share no
             element with a, b or bias, nor some with c. Not for JAX, whose arrays cannot be written.
         out_dtype: element type of the result, as text or the library's own: 'float32', 'float16' or 'bfloat16', of
             float8 factors 'float8_e4m3fn' too, whose largest number larger results become. None for that of out, or
-            else of a and b, or float32 where these are of float8. Sums are float32 in any case.
+            else of a and b, or float32 where these are of float8. Sums are float32. Those of 8-bit integers are exact
+            int32, which wrap, and so is the result where no type is named: NumPy's own matmul of int8 wraps at 8 bits,
+            float32 does not hold all sums. Named, it may be of the three others, to which these sums are rounded.
         c: array of the result's shape and type; needed where beta is not 0, and not read where it is.
-        alpha, beta: numbers, or arrays without dimensions on the host. With alpha = 0, a and b are not read.
+        alpha, beta: numbers, or arrays without dimensions on the host, integers where the result is int32. With alpha
+            = 0, a and b are not read.
         bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column.
-        activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last.
+        activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last, to
+            results that are not int32.
         precision: what a product of float32 factors promises. None or 'float32': what float32 does, on every input, by
             tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
             each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32 (where k is 33 to 127, 2^-20), or
@@ -95,6 +100,7 @@ def matmul(
         scale_a, scale_b: float32 numbers that float8 factors are multiplied by, as in torch._scaled_mm: arrays of 1
             element, or of two matrices m x 1 elements, one of each row of a, and 1 x n, one of each column of b. Or
             both of blocks of 128 of k: of a m x k/128, or m/128 x k/128, of b k/128 x n/128 elements, rounded up.
+            Factors of 8-bit integers have them too, where the result is not int32.
         fast_accumulate: whether tensor cores add up all products of float8 factors, and keep 13 bits of sums. Else
             threads add them up in float32 every 128 of k.
         kernel: its name, its number among the rungs, either with ':PRESET' (as in 'shared_tiled:fastcuda_v2'), or a
@@ -158,7 +164,7 @@ def matmul(
         if scaled or fast_accumulate:
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
         call = _read_unrecorded(request, arrays, alpha, beta, prepared, "devices and memory_limit")
-        if call.a.dtype in FLOAT8:
+        if call.a.dtype not in RESULTS:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
         return _beyond(call, arrays, devices, memory_limit)
     library, alike, records = read_library(arrays)
@@ -194,7 +200,7 @@ def grouped_matmul(
 
     Factors of float8 may have scales, as those of `torch._scaled_grouped_mm`: a row of the result is multiplied by that
     of its row of a, and an element by that of its group's column of b. Their sums are added up in float32 every 128 of
-    k.
+    k. Factors of 8-bit integers may have them where the result is not int32.
 
     Rows from the last offset on belong to no group. They are not written: `out` keeps what it has there, and a new
     result has undefined elements there, as PyTorch's has.
@@ -205,11 +211,11 @@ def grouped_matmul(
     gradient or to compile it, it records the operator tilewright::grouped_matmul.
 
     Args:
-        a: rows x k elements, float16, bfloat16, float8_e4m3fn or float8_e5m2; row-major, any distance from row to row.
-            Other orders are copied.
-        b: groups x k x n elements of the same type, or of either float8; each matrix row-major (k x n) or column-major
-            (n x k transposed), in place where rows, or columns, and matrices start at multiples of 16 bytes; row-major
-            float8 is copied.
+        a: rows x k elements, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8 or uint8; row-major, any distance from
+            row to row. Other orders are copied.
+        b: groups x k x n elements of the same type, or both of float8, or both of 8-bit integers; each matrix row-major
+            (k x n) or column-major (n x k transposed), in place where rows, or columns, and matrices start at multiples
+            of 16 bytes; row-major b of 8 bits is copied.
         offsets: groups int32 numbers, the row of a where each group ends; they do not decrease, and are at most the
             rows of a. On a GPU this is not checked: rows of groups that overlap are undefined, but nothing outside of
             the arrays is read or written.
@@ -218,8 +224,8 @@ def grouped_matmul(
             PyTorch records the call.
         out: rows x n elements, with rows of neighbours, to write the result to; it shares no memory with the others.
         out_dtype: element type of the result: 'float32', 'float16' or 'bfloat16', of float8 factors 'float8_e4m3fn'
-            too, or the library's own object. None for that of out, or else of a, of float8 factors float32. Sums are
-            float32 in any case.
+            too, or the library's own object. None for that of out, or else of a, of float8 factors float32, of 8-bit
+            integers int32, the sums as `matmul` has them. Other sums are float32.
         config: parameters of the kernel that differ from its defaults, {"BM": 64} or "BM=64,BN=64". None: the cost
             model picks a config, by the mean number of rows of a group.
         engine: 'cuda', 'emulator' or an Engine, as for `matmul`.
@@ -232,7 +238,7 @@ def grouped_matmul(
             offsets on the host decrease or pass the rows of a.
         ArrayError: PyTorch records the call, and it names a config or an engine, or an out for a gradient; or JAX does.
         DtypeError: a has none of these element types, b is not like it, offsets are not int32, or scales not float32 or
-            of factors that are not float8.
+            of factors that are not of 8 bits.
         ConfigError: config has an unknown parameter or breaks a constraint; the GPU is not of compute capability 9.0.
         EngineUnavailableError: this machine lacks what the engine needs.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.

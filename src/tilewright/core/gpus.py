@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from tilewright.core.dtypes import INT8
 from tilewright.core.errors import GpuNotFoundError, nearest
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -171,7 +172,8 @@ class Gpu:
 
     def peak_tflops(self, arithmetic: str) -> float:
         """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16', a float8 type (of which
-        'fast' is too), or 'bf16x6', where each product is made of six of bfloat16.
+        'fast' is too), 'int8', 'uint8' (of which a B300 makes
+        fewer than is said here), or 'bf16x6', where each product is made of six of bfloat16.
 
         Where the tensor cores do not have it, the FP32 lanes do it.
         """
@@ -179,6 +181,8 @@ class Gpu:
         products = {"float32": 0, "tf32": sm.tf32_products}.get(arithmetic, sm.half_products)
         if arithmetic.startswith("float8") or arithmetic == "fast":
             products = sm.float8_products if self.capability >= FLOAT8_CAPABILITY else 0
+        if arithmetic in INT8:  # GeForce products make these at the full rate
+            products = 2 * MULTIPROCESSORS[_nearest(self.capability)].half_products if self.capability >= (7, 5) else 0
         if made_of := re.fullmatch(r"(?:bf|fp)16x(\d)", arithmetic):
             products //= int(made_of[1])
         return self.tflops * max(products, sm.lanes) / sm.lanes

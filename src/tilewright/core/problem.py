@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from tilewright.core.dtypes import DTYPES, FLOAT8, RESULTS
+from tilewright.core.dtypes import DTYPES, FACTORS, FLOAT8, INT8, RESULTS, SUMS_OF_INT8, multiplied, results_of
 from tilewright.core.errors import DtypeError, ProblemError, nearest
 from tilewright.core.hardware import ceil_div
 
@@ -39,7 +39,7 @@ ScaleKind = Literal["tensor", "line", "1x128", "128x128"]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Types and precision that a product is computed in; sums are taken in float32.
+    """Types and precision that a product is computed in; sums are taken in float32, of integers in int32, which wraps.
 
     factors: element type of A, and of B where no other is given.
     result: element type of D, C and the bias.
@@ -50,11 +50,12 @@ class Arithmetic:
         where a few products are most of one. 'bf16x3': three products of two bfloat16 parts, an error of about 2^-16 of
         it. 'tf32': factors rounded to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
         Of float8 factors: None for sums that threads add up in float32 every 128 of k; 'fast' for sums of tensor cores
-        alone, which keep 13 bits of mantissa and drift toward zero.
+        alone, which keep 13 bits of mantissa and drift toward zero. Of factors of 8-bit integers sums are exact modulo
+        2^32, in any order; results that are not int32 are these sums as float32 numbers, scaled.
         `Kernel.meets` says what meets a precision.
     batch_invariant: whether the bits of a row of D depend on that row of A, on B and on n alone: not on m, on the other
         rows, on where the row is, or on how many products there are. `Sums.order` says which kernels do that.
-    of_b: element type of B, where both are of `FLOAT8`; None for that of A.
+    of_b: element type of B, where both are of `FLOAT8`, or both of `INT8`; None for that of A.
 
     Raises:
         DtypeError: a type is none of `DTYPES`, a precision is asked for of factors that it is not for, or A and B have
@@ -70,20 +71,22 @@ class Arithmetic:
 
     def __post_init__(self) -> None:
         second = self.of_b or self.factors
-        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result), ("dtype of b", second)):
-            if dtype not in DTYPES:
-                raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
-        if second != self.factors and not (self.factors in FLOAT8 and second in FLOAT8):
+        of_each = ("dtype", self.factors, FACTORS), ("out_dtype", self.result, DTYPES), ("dtype of b", second, FACTORS)
+        for name, dtype, known in of_each:
+            if dtype not in known:
+                raise DtypeError(f"{name} must be one of {', '.join(known)}, got {dtype!r}")
+        if second != self.factors and not multiplied(self.factors, second):
             raise DtypeError(
-                f"b must have the element type of a, or both be of float8: got {second}, and {self.factors} for a"
+                f"b must have the element type of a, or both be of float8, or of {' and '.join(INT8)}: "
+                f"got {second}, and {self.factors} for a"
             )
-        if self.result in FLOAT8 and (self.factors not in FLOAT8 or self.result != FLOAT8[0]):
+        if self.result not in RESULTS and self.result not in (results := results_of(self.factors)):
             raise DtypeError(
-                f"out_dtype must be one of {', '.join(RESULTS)}, or {FLOAT8[0]} of float8 factors, "
-                f"got {self.result} with factors of {self.factors}"
+                f"out_dtype must be one of {', '.join(results)}, got {self.result} with factors of {self.factors}"
             )
         if self.batch_invariant and self.factors in FLOAT8:
-            raise DtypeError(f"batch_invariant is for factors of {', '.join(RESULTS)}, got {self.factors}")
+            kept = ", ".join((*RESULTS, *INT8))
+            raise DtypeError(f"batch_invariant is for factors of {kept}, got {self.factors}")
         if self.of_b == self.factors:
             object.__setattr__(self, "of_b", None)
         if self.precision is None:
@@ -113,6 +116,15 @@ class Arithmetic:
         pair = f"{self.factors}*{self.of_b}" if self.of_b else self.factors
         factors = ":".join(filter(None, (pair, *asked)))
         return factors if self.result == "float32" else f"{factors}->{self.result}"
+
+
+def check_kept_sums(result: str, scale: str | None, activation: str | None) -> None:
+    """Raise DtypeError where results are sums of integers, and a scale of this name or an activation changes them."""
+    if result == SUMS_OF_INT8 and (scale or activation):
+        raise DtypeError(
+            f"{scale or 'activation'} is for an out_dtype of {', '.join(RESULTS)}: without one, results of 8-bit "
+            f"integers are {result}"
+        )
 
 
 def precision_of(precision: Any) -> str | None:
@@ -371,11 +383,12 @@ class Problem(Shaped):
         epilogue: bias and activation.
         grouped: whether the products of the batch have rows of one A, of one C and of one D, m in all; B has a matrix
             for each. Which rows are whose is in the engine's memory: see `Pointers.offsets`.
-        scaling: scales of float8 factors.
+        scaling: scales of float8 factors, or of integers whose results are not int32.
 
     Raises:
         ProblemError: a size, leading dimension or stride is negative, too small or near 2**31, or C or D column-major.
-        DtypeError: an element type is none of `DTYPES`, or there are scales of factors that are not of `FLOAT8`.
+        DtypeError: an element type is none of `DTYPES`, there are scales of factors that have none, or scales or an
+            activation of int32 results.
     """
 
     m: int
@@ -413,8 +426,11 @@ class Problem(Shaped):
             object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
             raise ProblemError("c and d must be row-major: multiply the transposed factors in the other order")
-        if self.scaling != UNSCALED and self.arithmetic.factors not in FLOAT8:
-            raise DtypeError(f"scales are for float8 factors, got factors of {self.arithmetic.factors}")
+        if self.scaling != UNSCALED and self.arithmetic.factors not in (*FLOAT8, *INT8):
+            raise DtypeError(f"scales are for factors of 8 bits, got factors of {self.arithmetic.factors}")
+        if self.arithmetic.result == SUMS_OF_INT8:
+            scale = "scaling" if self.scaling != UNSCALED else None
+            check_kept_sums(self.arithmetic.result, scale, self.epilogue.activation)
         object.__setattr__(self, "layout", _ORDERS[self.a.order] + _ORDERS[self.b.order])
 
     @classmethod

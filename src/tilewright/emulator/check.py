@@ -127,7 +127,7 @@ def check(
     if problem.addend != problem.d:
         layout_c = lay(c, problem.addend)
         count = (problem.batch,) if problem.batch > 1 else ()
-        held = np.full((*count, problem.m, problem.n), np.nan, c.dtype)
+        held = np.full((*count, problem.m, problem.n * c.itemsize), 0xFF, np.uint8).view(c.dtype)  # NaN, or -1
     of_a, of_b, of_d = lay(a, problem.a), lay(b, problem.b), lay(held, problem.d)
     laid = [_scales(*one, problem) for one in zip(scales, problem.scaling, "AB", strict=True)]
     scaling = Scaling(*(scale for _, scale in laid))

@@ -6,5 +6,8 @@ all on CUDA cores."""
 
 TF32 = ("wgmma 8", "mma 8", *FLOAT32)
 
+EXACT = "exact"
+"""The order of sums of integers, which are the same in any."""
+
 NARROW = ("wgmma 16", "mma 16", "wmma 16, 32 at a time")
 """Orders of products of 16-bit factors."""

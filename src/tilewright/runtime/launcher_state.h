@@ -136,6 +136,11 @@ private:
         return held && !PyErr_Occurred();
     }
 
+    static constexpr uint8_t INTEGERS = 1;  // codes of element types, of signed ones and of unsigned, end with it
+
+    // Whether it is no error where results are int32: factors of integers may have such.
+    static bool is_integer(double scalar) { return std::fabs(scalar) <= 1 << 24 && scalar == std::trunc(scalar); }
+
     bool find_stream(const Arrays& arrays, void*& stream) const {
         return arrays.library->api->current_stream(reader_.device_type, arrays.tensors[A].device.id, &stream) == 0;
     }
@@ -155,6 +160,7 @@ private:
     template <typename Make>
     int run(Arrays& arrays, const Key& key, const double* scalars, const Make& make) {
         if ((scalars[1] != 0 && !arrays.get(C)) || arrays.writes_operand()) return MISSED;
+        if (arrays.tensors[A].code <= INTEGERS && !(is_integer(scalars[0]) && is_integer(scalars[1]))) return MISSED;
         std::shared_ptr<Plan> plan = plans_.find(key);
         if (plan == nullptr && scalars[0] != 0) {  // with alpha = 0, it is that of another product
             if (const int status = make_plan(arrays, key, plan); status != LAUNCHED) return status;

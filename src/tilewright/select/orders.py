@@ -12,6 +12,7 @@ share the k of a tile, where their number depends on how many tiles there are.
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tilewright.core.dtypes import INT8
 from tilewright.core.errors import ProblemError
 from tilewright.core.problem import Arithmetic
 from tilewright.kernels import KERNELS, orders
@@ -55,7 +56,8 @@ def order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str 
 @lru_cache
 def _order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str:
     narrow, rounds = arithmetic.factors != "float32", arithmetic.precision == "tf32"
-    for order in orders.NARROW if narrow else orders.TF32 if rounds else orders.FLOAT32:
+    exact = arithmetic.factors in INT8
+    for order in (orders.EXACT,) if exact else orders.NARROW if narrow else orders.TF32 if rounds else orders.FLOAT32:
         for kernel in keeping(order):
             if capability is None or kernel.support.runs_on(capability, arithmetic.factors):
                 return order

@@ -171,6 +171,23 @@ def test_types(dtype, out_dtype):
 
 
 @pytest.mark.further
+@pytest.mark.parametrize("of_b", ["int8", "uint8"])
+def test_sums_of_integers_are_exact(of_b):
+    """Also those that float32 does not hold."""
+    a = jnp.asarray(np.random.default_rng(0).integers(-128, 128, (5, 9000)), "int8")
+    b = jnp.asarray(np.random.default_rng(1).integers(100, 128, (9000, 3)), of_b)
+    exact = np.asarray(a, np.int64) @ np.asarray(b, np.int64)
+    c = jnp.asarray(exact % 1000003, "int32")
+    for way in (lambda function: function, jax.jit):
+        ours = way(lambda a, b: tilewright.matmul(a, b))(a, b)
+        assert ours.dtype == jnp.int32
+        np.testing.assert_array_equal(ours, exact)
+        more = way(lambda a, b, c: tilewright.matmul(a, b, c=c, alpha=-3, beta=2, bias=c[0]))(a, b, c)
+        np.testing.assert_array_equal(more, -3 * exact + 2 * np.asarray(c, np.int64) + np.asarray(c[0], np.int64))
+        rounded = way(lambda a, b: tilewright.matmul(a, b, out_dtype="float32", activation="relu"))(a, b)
+        np.testing.assert_array_equal(rounded, np.maximum(exact, 0).astype(np.float32))
+
+
 def test_derivatives_of_second_order_in_both_modes():
     def function(a, b, bias):
         return tilewright.matmul(a, b, bias=bias, activation="gelu_tanh")

@@ -54,6 +54,7 @@ def both(function):
 
 A, B, BIAS = draw(4, 5, grad=False), draw(5, 6, grad=False), draw(6, grad=False)
 C, W = draw(4, 6, grad=False), draw(6, 5, grad=False)
+INTEGERS = torch.arange(-128, 128, 4, dtype=torch.int8).reshape(4, 16)
 BATCH_A, BATCH_B = draw(3, 4, 5, grad=False), draw(3, 5, 6, grad=False)
 
 OPERATIONS = {
@@ -71,6 +72,11 @@ OPERATIONS = {
     "mm with out": ("mm", lambda: torch.mm(A, B, out=torch.empty(4, 6))),
     "mm by columns": ("mm", lambda: torch.mm(A, B, out=torch.empty(6, 4).T)),
     "addmm with out": ("addmm", lambda: torch.addmm(BIAS, A, B, out=torch.empty(4, 6))),
+    "_int_mm": ("_int_mm", lambda: torch._int_mm(INTEGERS, INTEGERS.T)),
+    "_int_mm with out": (
+        "_int_mm",
+        lambda: torch._int_mm(INTEGERS, INTEGERS.T, out=torch.empty(4, 4, dtype=torch.int32)),
+    ),
     "bmm with out": ("bmm", lambda: torch.bmm(BATCH_A, BATCH_B, out=torch.empty(3, 4, 6))),
 }
 
@@ -88,6 +94,7 @@ STAY = {
     "slower": (lambda: torch.mm(draw(8, 5, grad=False), B), "cuBLAS is expected to be faster"),
     "not measured": (lambda: torch.mm(draw(9, 5, grad=False), B), "nothing like it was measured"),
     "float64": (lambda: torch.mm(A.double(), B.double()), "element type float64"),
+    "integers that mm wraps at 8 bits": (lambda: torch.mm(INTEGERS, INTEGERS.T), "element type int8"),
     "integers": (lambda: torch.mm(A.int(), B.int()), "element type int32"),
     "every other": (lambda: torch.mm(draw(4, 10, grad=False)[:, ::2], B), "an operand that would be copied first"),
     "expanded": (lambda: torch.mm(A[:1, :1].expand(4, 5), B), "an operand that would be copied first"),
@@ -117,6 +124,7 @@ REFUSED = {
     "batches": lambda: torch.bmm(BATCH_A, BATCH_B[:2]),
     "rank": lambda: torch.mm(BATCH_A, B),
     "vector": lambda: torch.mm(A, B[:, 0]),
+    "types of _int_mm": lambda: torch._int_mm(INTEGERS, INTEGERS.T.int()),
     "out's type": lambda: torch.mm(A, B, out=torch.empty(4, 6, dtype=torch.float64)),
 }
 

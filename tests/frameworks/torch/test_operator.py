@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from functools import partial
 from importlib import import_module
 
 import pytest
@@ -112,6 +113,36 @@ def test_a_precision_of_16_bit_factors_is_refused(device):
 def test_float64_is_refused_where_a_gradient_is_recorded():
     with pytest.raises(DtypeError, match="float64"):
         matmul(draw(4, 5, dtype=torch.float64), draw(5, 6, dtype=torch.float64))
+
+
+def integers(dtype, *shape):
+    info = torch.iinfo(dtype)
+    return torch.randint(info.min, info.max + 1, shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("types", [(torch.int8, torch.int8), (torch.uint8, torch.int8)], ids=str)
+def test_products_of_integers_are_compiled_mapped_and_as_int_mm_has_them(types):
+    a, b = integers(types[0], 20, 700), integers(types[1], 700, 24)
+    c, expected = integers(torch.int32, 20, 24), (a.long() @ b.long()).int()
+    whole = (-3 * expected.long() + 2 * c.long() + c[0].long()).int()
+    if types[0] == torch.int8:
+        assert torch.equal(torch._int_mm(a, b), expected)
+    everything = lambda a, b, c: matmul(a, b, c=c, alpha=-3, beta=2, bias=c[0])  # noqa: E731
+    for way in (lambda function: function, partial(torch.compile, backend="aot_eager", fullgraph=True)):
+        assert torch.equal(way(matmul)(a, b), expected)
+        assert torch.equal(way(everything)(a, b, c), whole)
+        assert torch.equal(way(partial(matmul, out_dtype=torch.float32))(a, b), expected.float())
+    mapped = torch.vmap(everything, in_dims=(0, None, 0))(a.reshape(4, 5, 700), b, c[:5].expand(4, 5, 24).contiguous())
+    together = torch.stack([everything(one, b, c[:5]) for one in a.reshape(4, 5, 700)])
+    assert torch.equal(mapped, together)
+    meta = matmul(a.to("meta"), b.to("meta"))
+    assert (meta.dtype, meta.shape) == (torch.int32, (20, 24))
+    bias = torch.zeros(24, requires_grad=True)
+    matmul(a, b, bias=bias, out_dtype=torch.float32).sum().backward()
+    assert torch.equal(bias.grad, torch.full((24,), 20.0))
+    for other in (b.to("meta").float(), b.to("meta").int()):
+        with pytest.raises(DtypeError, match="b must have element type"):
+            matmul(a.to("meta"), other)
 
 
 CHECKED = {

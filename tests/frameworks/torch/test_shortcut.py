@@ -14,6 +14,7 @@ import tilewright.torch  # noqa: E402
 from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 from tilewright.runtime import background  # noqa: E402
 
+INTEGERS = torch.arange(-128, 128, 4, dtype=torch.int8).reshape(4, 16)
 A, B, BIAS = draw(4, 5, grad=False), draw(5, 6, grad=False), draw(6, grad=False)
 
 
@@ -51,6 +52,7 @@ FUNCTIONS = {
     "mm with out": lambda: torch.mm(A, B, out=torch.empty(4, 6)),
     "addmm": lambda: torch.addmm(BIAS, A, B),
     "addmm with scalars": lambda: torch.addmm(BIAS, A, B, beta=2, alpha=0.5),
+    "_int_mm": lambda: torch._int_mm(INTEGERS, INTEGERS.T),
     "bmm": lambda: torch.bmm(A[None], B[None]),
     "baddbmm": lambda: torch.baddbmm(BIAS, A[None], B[None]),
 }

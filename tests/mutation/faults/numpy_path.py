@@ -41,8 +41,8 @@ FAULTS = (
     ),
     Fault(
         "16-bit factors summed in 16 bits",
-        "factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]",
-        "factors = [a, b]",
+        "else [factor.astype(np.float32, copy=False) for factor in (a, b)]",
+        "else [a, b]",
         "long sums of float16 products lose digits, or overflow",
     ),
     Fault(

@@ -297,11 +297,11 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         (["10", "--config", "BM=48"], "BM must be a multiple of WM"),
         (
             ["--dtype", "float64"],
-            "dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'float64'",
+            "dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, got 'float64'",
         ),
         (
             ["--out-dtype", "float64"],
-            "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'float64'",
+            "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, int32, got 'float64'",
         ),
         (["--layout", "NX"], "layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"),
         (["--activation", "rellu"], "got 'rellu'; did you mean 'relu'?"),

@@ -83,9 +83,17 @@ def test_a_matrix_that_serves_a_batch_is_read_once():
 
 def test_tensor_cores_have_peaks_of_their_own():
     problem = Problem(4096, 4096, 4096)
-    exact, tf32, half = (at(problem, arithmetic=kind).peak_tflops for kind in ("float32", "tf32", "bfloat16"))
+    kinds = "float32", "tf32", "bfloat16", "int8"
+    exact, tf32, half, integers = (at(problem, arithmetic=kind).peak_tflops for kind in kinds)
     assert tf32 == 8 * exact
     assert half == 16 * exact
+    assert integers == 32 * exact
+
+
+def test_geforce_products_have_integers_at_the_full_rate():
+    gpu, volta = gpu_named("RTX 4090"), gpu_named("V100")
+    assert gpu.peak_tflops("uint8") == 4 * gpu.peak_tflops("bfloat16")
+    assert volta.peak_tflops("int8") == volta.tflops
 
 
 def test_an_empty_problem_has_no_intensity():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.api.formulate import View
-from tilewright.core.dtypes import DTYPES, ITEM_BYTES
+from tilewright.core.dtypes import DTYPES, FACTORS, ITEM_BYTES
 from tilewright.core.errors import DtypeError
 from tilewright.runtime.base import Matrix
 
@@ -124,7 +124,8 @@ def unsupported(argument: str, dtype: str, convert: str = "{}.astype('float32')"
         dtype: its name.
         convert: how the library converts an array, which stands for {}.
     """
-    known = f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}"
+    taken = FACTORS if argument in ("a", "b") else DTYPES
+    known = f"{argument} has element type {dtype}; matmul takes {', '.join(taken)}"
     return DtypeError(known + _advice(argument, dtype, convert))
 
 

@@ -16,7 +16,7 @@ from tilewright.api.gpu import planned_call_of, pointers_of
 from tilewright.api.out_of_core import streamed
 from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
 from tilewright.api.out_of_core.tiles import SMALL_BYTES
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import INT8, ITEM_BYTES, RESULTS
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import SCALED_BLOCK, Scalars
 from tilewright.runtime.base import Engine
@@ -46,7 +46,7 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
     target = call.out
     if target is None:
         target = call.library.new(call.a, call.shape, call.arithmetic.result)
-    whole = call.offsets is not None or call.prepared is not None or call.a.dtype in FLOAT8
+    whole = call.offsets is not None or call.prepared is not None or call.a.dtype not in RESULTS
     if call.engine is None:
         _by_numpy(call, target) if call.offsets is None else _groups_by_numpy(call, target)
     elif whole or _is_small_batch(call, target, memory_limit):
@@ -145,7 +145,8 @@ def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _by_numpy(call: Call, target: Operand) -> None:
-    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target."""
+    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target; products of
+    integers, but for those whose blocks have scales, as `_exact` does."""
     a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
     assert a is not None and b is not None and target.host is not None
     out, scalars = target.host, call.scalars
@@ -153,12 +154,14 @@ def _by_numpy(call: Call, target: Operand) -> None:
     if plain and a.dtype == np.float32:
         np.matmul(a, b, out=out)
         return
+    integers = call.a.dtype in INT8 and not call.scaling.of_blocks
     if scalars.alpha:
-        factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
+        factors = [_exact(a, b)] if integers else [factor.astype(np.float32, copy=False) for factor in (a, b)]
         for index, scale in enumerate((call.scale_a, call.scale_b)):
             if scale is not None and scale.host is not None:
-                factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
-        sums = np.asarray(np.matmul(*factors))
+                at = 0 if integers else index
+                factors[at] = factors[at].astype(np.float32) * _spread(scale.host, factors[at].shape, index)
+        sums = factors[0] if integers else np.asarray(np.matmul(*factors))
     else:
         sums = np.zeros(out.shape, np.float32)
     if bias is not None:
@@ -166,14 +169,23 @@ def _by_numpy(call: Call, target: Operand) -> None:
     streamed.finish(call, sums, c, bias, out)
 
 
+def _exact(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """The product of integers, added up in float64, which holds each sum, and then wrapped to int32."""
+    return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64).astype(np.int32)
+
+
 def _groups_by_numpy(call: Call, target: Operand) -> None:
-    """Multiply group by group with NumPy's BLAS in float32."""
+    """Multiply group by group with NumPy's BLAS in float32, integers as `_exact` does."""
     a, b, out = call.a.host, call.b.host, target.host
     assert a is not None and b is not None and out is not None
     of_rows, of_columns = (None if one is None else one.host for one in (call.scale_a, call.scale_b))
     begin = 0
     for number, (matrix, end) in enumerate(zip(b, call.ends.tolist(), strict=True)):
-        product = np.matmul(a[begin:end].astype(np.float32), matrix.astype(np.float32))
+        if call.a.dtype in INT8:
+            product = _exact(a[begin:end], matrix)
+            product = product if of_rows is of_columns is None else product.astype(np.float32)
+        else:
+            product = np.matmul(a[begin:end].astype(np.float32), matrix.astype(np.float32))
         if of_rows is not None:
             product *= of_rows.reshape(-1, 1)[begin:end] if of_rows.size > 1 else of_rows.reshape(())
         if of_columns is not None:

@@ -318,16 +318,19 @@ def finish(
 
     Args:
         call: whose activation and scalars hold.
-        sums: float32, of out's shape, or what broadcasts to it.
+        sums: float32 or int32, of out's shape, or what broadcasts to it.
         c, bias: None where there is none; the bias broadcasts to the result.
         out: where the result goes.
     """
     alpha, beta = call.scalars
-    result = sums if alpha == 1 else np.multiply(sums, np.float32(alpha))
+    number = np.int32 if out.dtype == np.int32 else np.float32
+    result: NDArray[Any] = sums.astype(number, copy=False)
+    if alpha != 1:
+        result = np.multiply(result, number(alpha))
     if beta and c is not None:
-        result = result + np.float32(beta) * c.astype(np.float32, copy=False)
+        result = result + number(beta) * c.astype(number, copy=False)
     if bias is not None:
-        result = result + bias.astype(np.float32)
+        result = result + bias.astype(number)
     result = activations.apply(call.request.activation, result)
     if out.dtype.name in FLOAT8:
         result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)

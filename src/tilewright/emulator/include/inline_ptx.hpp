@@ -279,8 +279,9 @@ __forceinline__ TilePosition in_map(Call call, unsigned long long address, Int..
 
 // Matrices.
 
-// Where `float` is a class that counts: what the tensor cores do with sums is not counted.
-__forceinline__ HostFloat* as_host(float* sums) { return reinterpret_cast<HostFloat*>(sums); }
+// Sums are floats or int32. Where `float` is a class that counts: what the tensor cores do with sums is not counted.
+template <typename Sum>
+__forceinline__ HostFloat* as_host(Sum* sums) { return reinterpret_cast<HostFloat*>(sums); }
 
 // Rows that are not read need no address that is one.
 __forceinline__ void* row_at(Call call, int count, unsigned row) {
@@ -298,14 +299,16 @@ __forceinline__ void store_matrices(Call call, const unsigned (&words)[COUNT], u
     simt::store_matrices<TRANSPOSED>(words, static_cast<unsigned*>(row_at(call, COUNT, row)), call);
 }
 
-__forceinline__ void multiply_fragments(Call call, float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+template <typename Sum>
+__forceinline__ void multiply_fragments(Call call, Sum (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                         FactorType of_a, FactorType of_b) {
     Fragments own = {as_host(sums), a, b, 1, 1, of_a, of_b};
     simt_warp_together(simt_thread(), call, &own, simt_multiply_fragments);
 }
 
 // Of half the depth: the rest of k is zeros.
-__forceinline__ void multiply_fragments(Call call, float (&sums)[4], const unsigned (&a)[2], const unsigned (&b)[1],
+template <typename Sum>
+__forceinline__ void multiply_fragments(Call call, Sum (&sums)[4], const unsigned (&a)[2], const unsigned (&b)[1],
                                         FactorType of_a, FactorType of_b) {
     const unsigned whole_a[4] = {a[0], a[1]}, whole_b[2] = {b[0]};
     multiply_fragments(call, sums, whole_a, whole_b, of_a, of_b);
@@ -322,7 +325,8 @@ __forceinline__ T* together(Call call, std::initializer_list<const void*> regist
     return first;
 }
 
-__forceinline__ void multiply_async(Call call, float* sums, unsigned columns, const unsigned* a_registers, WgmmaFactor a,
+template <typename Sum>
+__forceinline__ void multiply_async(Call call, Sum* sums, unsigned columns, const unsigned* a_registers, WgmmaFactor a,
                                     WgmmaFactor b, bool adds, std::initializer_list<int> signs) {
     for (const int sign : signs) {
         if (sign != 1) simt_trap("wgmma of negated factors, which the emulator has not", call.file, call.line);

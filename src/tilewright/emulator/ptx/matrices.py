@@ -6,6 +6,9 @@ from tilewright.emulator.ptx.parse import Numbered, RegisterGroup
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
 _FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
+_FACTORS |= {"s8": "s8", "u8": "u8"}
+_SUMS = {"f32": "float", "f16": "unsigned", "s32": "int"}
+"""The C++ type of a register of sums: of one, or of two of 16 bits."""
 
 
 _OF_WARPS = ("sync", "aligned")
@@ -18,7 +21,12 @@ call("wgmma.wait_group", 1, _PRODUCTS.format("wait") + ", {0});", *_OF_WARPS)
 
 def _go_together(a: str, b: str) -> bool:
     """Whether there are products of factors of these types."""
-    return a == b or {a, b} == {"e4m3", "e5m2"}
+    return a == b or {a, b} in ({"e4m3", "e5m2"}, {"s8", "u8"})
+
+
+def _sums_of(factor: str) -> tuple[str, ...]:
+    """The types that sums of a factor's products may have."""
+    return ("s32",) if factor in ("s8", "u8") else ("f32", "f16")
 
 
 def _depth(factor: str) -> int:
@@ -67,25 +75,27 @@ def store(w: Writer) -> str:
 def multiply(w: Writer) -> str:
     """A warp's product of fragments."""
     shape = next((one for one in w.modifiers if re.fullmatch(r"m16n8k\d+", one)), "")
-    kinds = [one for one in w.modifiers if one in (*_FACTORS, "f32")]
-    if not shape or len(kinds) != 4 or kinds[0] not in ("f32", "f16") or kinds[3] != kinds[0] or "f32" in kinds[1:3]:
+    kinds = [one for one in w.modifiers if one in _FACTORS or one in _SUMS]
+    if not shape or len(kinds) != 4 or kinds[3] != kinds[0] or not set(kinds[1:3]) <= set(_FACTORS):
+        raise w.unknown()
+    if kinds[0] not in _sums_of(kinds[1]):
         raise w.unknown()
     if not _go_together(*kinds[1:3]):
         raise w.unknown(f"of {kinds[1]} and {kinds[2]}")
     depth, whole = int(shape.partition("k")[2]), _depth(kinds[1])
-    if depth not in (whole, whole // 2) or (depth < whole and whole == 32) or depth > whole:
+    if depth not in (whole, whole // 2) or (depth < whole and kinds[1] in ("e4m3", "e5m2")) or depth > whole:
         raise w.unknown()
     w.ignore("aligned", shape, "row", "col", *kinds)
     w.done(4)
-    words = 4 if kinds[0] == "f32" else 2
+    words = 2 if kinds[0] == "f16" else 4
     d, a, b, c = (
         w.parts(one, count)
         for one, count in zip(w.operands, (words, 4 * depth // whole, 2 * depth // whole, words), strict=True)
     )
-    sums = ", ".join(w.value(one, "f32" if words == 4 else "u32") for one in c)
+    sums = ", ".join(w.value(one, kinds[0] if words == 4 else "u32") for one in c)
     factors = (", ".join(map(w.value, one)) for one in (a, b))
     results = " ".join(w.put(one, f"simt_ptx_sums[{i}]") for i, one in enumerate(d))
-    kind = "float" if words == 4 else "unsigned"
+    kind = _SUMS[kinds[0]]
     given = "{}, simt_ptx_sums, {{{}}}, {{{}}}".format(w.call("multiply_fragments"), *factors)
     return (
         f"{{ {kind} simt_ptx_sums[{words}] = {{{sums}}}; simt::ptx::multiply_fragments("
@@ -96,8 +106,10 @@ def multiply(w: Writer) -> str:
 @instruction("wgmma.mma_async")
 def multiply_async(w: Writer) -> str:
     """A warpgroup's product."""
-    kinds = [one for one in w.modifiers if one == "f32" or one in _FACTORS]
-    if len(kinds) != 3 or kinds[0] != "f32" or "f32" in kinds[1:]:  # of most names that operands are tried to make
+    kinds = [one for one in w.modifiers if one in _FACTORS or one in _SUMS]
+    if len(kinds) != 3 or not set(kinds[1:]) <= set(_FACTORS):  # of most names that operands are tried to make
+        raise w.unknown()
+    if kinds[0] == "f16" or kinds[0] not in _sums_of(kinds[1]):
         raise w.unknown()
     shape = next((one for one in w.modifiers if re.fullmatch(r"m64n\d+k\d+", one)), "")
     if not shape:
@@ -108,7 +120,7 @@ def multiply_async(w: Writer) -> str:
     if depth != _depth(kinds[1]):
         raise w.unknown()
     w.ignore("sync", "aligned", shape, *kinds)
-    w.done(4, 8)
+    w.done(4, 4 if kinds[0] == "s32" else 8)
     sums, a, b, adds, *rest = w.operands
     parts = w.parts(sums, columns // 2)
     if not all(isinstance(one, Numbered) for one in parts):
@@ -129,7 +141,7 @@ def multiply_async(w: Writer) -> str:
     across_a, across_b = [*(["0"] if registers else []), *across, "0", "0"][:2]
     types = [f"simt::FactorType::{_FACTORS[one]}" for one in kinds[1:]]
     return (
-        f"simt::ptx::multiply_async({call}, simt::ptx::together<float>({call}, {{{places}}}), {columns}, "
+        f"simt::ptx::multiply_async({call}, simt::ptx::together<{_SUMS[kinds[0]]}>({call}, {{{places}}}), {columns}, "
         f"{in_registers}, {{{of_a}, {across_a} != 0, {types[0]}}}, "
         f"{{{w.value(b, 'u64')}, {across_b} != 0, {types[1]}}}, {w.value(adds, 'pred')}, {{{', '.join(signs)}}});"
     )

@@ -123,11 +123,11 @@ struct TilePosition {
 };
 
 // What tensor cores take factors for.
-enum class FactorType { half, bfloat16, tf32, e4m3, e5m2 };
+enum class FactorType { half, bfloat16, tf32, e4m3, e5m2, s8, u8 };
 
 // What a lane gives to multiply_fragments: of `rows` fragments of A, `columns` of B and their products.
 struct Fragments {
-    float* sums;
+    float* sums;  // of integers the bits of int32
     const unsigned *a, *b;
     unsigned rows, columns;
     FactorType of_a, of_b;
@@ -142,7 +142,7 @@ struct WgmmaFactor {
 
 // What a thread gives to multiply_async.
 struct WgmmaArguments {
-    float* sums;                  // of this thread, columns / 2
+    float* sums;                  // of this thread, columns / 2; of integers the bits of int32
     const unsigned* a_registers;  // null: A is in shared memory
     unsigned columns;
     WgmmaFactor a, b;

@@ -159,6 +159,8 @@ Float decoded(FactorType type, const Int& bits) {
         case FactorType::bfloat16: return bits_as<Float>(bits << 16);
         case FactorType::tf32: return bits_as<Float>(bits & ~0x1fff);
         case FactorType::e5m2: return of_halves(bits << 8);
+        case FactorType::s8: return __builtin_convertvector((bits ^ 0x80) - 0x80, Float);
+        case FactorType::u8: return __builtin_convertvector(bits, Float);
         case FactorType::e4m3: break;
     }
     const Float values = of_halves((bits & 0x7f) << 7 | (bits & 0x80) << 8) * 0x1p8f;
@@ -206,13 +208,27 @@ void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigne
     }
 }
 
+// Of integers of 8 bits sums are exact, and wrap: their bits are those of int32. Products of bytes are exact as floats.
+void add_integers(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
+    using Unsigned = std::uint32_t __attribute__((vector_size(LANES * 4)));
+    for (unsigned col = 0; col < columns; col += LANES) {
+        Unsigned of_columns = bits_as<Unsigned>(load_some(sums + col, columns - col));
+        for (unsigned k = 0; k < depth_of(FactorType::s8); ++k) {
+            const Float products = a.values[k][row] * load<Float>(&b.values[k][col]);
+            of_columns += bits_as<Unsigned>(__builtin_convertvector(products, Int));
+        }
+        store_some(sums + col, bits_as<Float>(of_columns), columns - col);
+    }
+}
+
 }  // namespace
 
 void TensorFactor::decode(unsigned sides, FactorType type) {
     struct Format {
         int mantissa_bits, bias, magnitude;
     };
-    constexpr Format FORMATS[] = {{10, 15, 0x7fff}, {7, 127, 0x7fff}, {23, 127, 0x7fffffff}, {3, 7, 0x7f}, {2, 15, 0x7f}};
+    constexpr Format FORMATS[] = {{10, 15, 0x7fff}, {7, 127, 0x7fff}, {23, 127, 0x7fffffff}, {3, 7, 0x7f}, {2, 15, 0x7f},
+                                  {0, 0, 0xff}, {0, 0, 0xff}};
     const auto [mantissa_bits, bias, mask] = FORMATS[int(type)];
     for (unsigned side = 0; side < sides; side += LANES) {
         Int smallest = {}, greatest = {}, any = {};
@@ -243,6 +259,7 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
 
 void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
                   float* sums) {
+    if (type >= FactorType::s8) return add_integers(a, row, b, columns, sums);
     constexpr decltype(&add_all<Hopper>) BY_BYTES[][5] = {
         {nullptr, add_all<AdaFloat8>, add_all<Ampere>, nullptr, add_all<AmpereTf32>},
         {nullptr, add_all<HopperFloat8>, add_all<Hopper>, nullptr, add_all<HopperTf32>},

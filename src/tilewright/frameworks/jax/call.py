@@ -19,7 +19,7 @@ def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -
     """`tilewright.matmul` of arrays that are traced or lie on a GPU.
 
     alpha and beta are numbers, not traced values. A kernel that is named computes the product, and the best ones known
-    its derivatives. c is added by XLA, after the product and in float32.
+    its derivatives. c is added by XLA, after the product and in float32, to int32 results in int32.
 
     Args:
         arrays: a, b, c, out and bias.
@@ -57,9 +57,9 @@ def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any
     if kind.alpha != 0:
         sums = product(first, second, None, kind.of_sums)
     else:
-        sums = jnp.zeros(result_shape(first.shape, second.shape)[1], "float32")
+        sums = jnp.zeros(result_shape(first.shape, second.shape)[1], kind.number)
     if c is not None:
-        sums = sums + jnp.float32(beta) * c.astype("float32").reshape(sums.shape)
+        sums = sums + sums.dtype.type(beta) * c.astype(sums.dtype).reshape(sums.shape)
     return _shaped(finished(sums, bias, kind), a, b)
 
 

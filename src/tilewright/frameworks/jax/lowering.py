@@ -24,7 +24,7 @@ from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import result_shape
 from tilewright.api.gpu import planned_call_of
 from tilewright.api.planned_call import PlannedCall
-from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.dtypes import INT8, ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.jax.arrays import JAX
@@ -38,9 +38,11 @@ _Axes = tuple[int, ...]
 
 
 def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
-    """The product by XLA, in float32 throughout."""
-    sums = jnp.matmul(a, b, precision="highest", preferred_element_type="float32")
-    return finished(sums if kind.alpha == 1 else np.float32(kind.alpha) * sums, bias[0] if bias else None, kind)
+    """The product by XLA, in float32 throughout; of integers sums are int32."""
+    sums = jnp.matmul(a, b, precision="highest", preferred_element_type="int32" if a.dtype in INT8 else "float32")
+    sums = sums.astype(kind.number)
+    sums = sums if kind.alpha == 1 else sums.dtype.type(kind.alpha) * sums
+    return finished(sums, bias[0] if bias else None, kind)
 
 
 def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:

@@ -18,6 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from tilewright.api.formulate import result_shape
 from tilewright.api.request import Request
+from tilewright.core.dtypes import SUMS_OF_INT8
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 
@@ -38,9 +39,14 @@ class Kind(NamedTuple):
         return self._replace(request=self.request._replace(**changed))
 
     @property
+    def number(self) -> str:
+        """Element type that the epilogue is computed in: float32, or of int32 results that."""
+        return SUMS_OF_INT8 if self.request.out_dtype == SUMS_OF_INT8 else "float32"
+
+    @property
     def of_sums(self) -> "Kind":
-        """This kind without its epilogue: float32 sums."""
-        return self.asking(out_dtype="float32", activation=None)._replace(side=None)
+        """This kind without its epilogue: sums as it computes with them."""
+        return self.asking(out_dtype=self.number, activation=None)._replace(side=None)
 
 
 def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
@@ -67,7 +73,7 @@ def _varying_alike(*operands: Any) -> list[Any]:
 
 
 def finished(sums: Any, bias: Any, kind: Kind) -> Any:
-    """The epilogue of float32 sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
+    """The epilogue of sums, float32 or int32, by XLA. A bias may have dimensions of a batch, which broadcast."""
     if bias is not None:
         sums = sums + _along(bias, kind.side).astype(sums.dtype)
     if kind.request.activation is not None:

@@ -118,7 +118,8 @@ def _backward_of_outer(ctx: Any, d: Any) -> tuple[Any, ...]:
 
 def _cast(dtype: Any, a: Any, b: Any, *others: Any) -> Any:
     """A product under autocast: factors in autocast's type."""
-    return grouped_op(a.to(dtype), b.to(dtype), *others)
+    a, b = (one.to(dtype) if one.is_floating_point() else one for one in (a, b))
+    return grouped_op(a, b, *others)
 
 
 register("grouped_matmul", _multiply, _cast)

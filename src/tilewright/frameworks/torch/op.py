@@ -22,7 +22,7 @@ from tilewright.api.arrays.libraries import library_of
 from tilewright.api.call import missing_c
 from tilewright.api.formulate import check_shapes
 from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, scalars_of
-from tilewright.core.dtypes import RESULTS
+from tilewright.core.dtypes import INT8, RESULTS, default_result, multiplied, results_of
 from tilewright.core.errors import ArrayError, DtypeError
 from tilewright.core.problem import Arithmetic, precision_of
 from tilewright.frameworks.torch import gradients, library, sharding
@@ -89,14 +89,18 @@ def _shape_of(*arguments: Any) -> Any:
     call = Arguments(*arguments)
     a, b, bias, c, *_ = call
     library.check_devices(a, b=b, bias=bias, c=c)
-    result = a.dtype if call.out_dtype is None else call.out_dtype
-    for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
-        if array is not None and (array.dtype != dtype or numpy_name(dtype) not in RESULTS):
+    of_a, of_b = numpy_name(a.dtype), numpy_name(b.dtype)
+    result = getattr(torch, default_result(of_a)) if call.out_dtype is None else call.out_dtype
+    factors = "a", "b"
+    second = b.dtype if multiplied(of_a, of_b) else a.dtype
+    for name, array, dtype in (("a", a, a.dtype), ("b", b, second), ("bias", bias, result), ("c", c, result)):
+        known = (*RESULTS, *INT8) if name in factors else results_of(of_a)
+        if array is not None and (array.dtype != dtype or numpy_name(dtype) not in known):
             raise DtypeError(
-                f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(RESULTS)}: "
+                f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(known)}: "
                 f"got {numpy_name(array.dtype)}"
             )
-    Arithmetic(numpy_name(a.dtype), numpy_name(result), call.precision)  # refuses what is unknown
+    Arithmetic(of_a, numpy_name(result), call.precision, of_b=of_b)  # refuses what is unknown
     check_activation(call.activation)
     if call.beta != 0 and c is None:
         raise missing_c(call.beta)
@@ -149,7 +153,8 @@ def _batched(info: Any, in_dims: Sequence[int | None], *arguments: Any) -> tuple
         settings = {"out_dtype": call.out_dtype, "precision": call.precision, "batch_invariant": call.batch_invariant}
         result = matmul_op(a, b, alpha=call.alpha, **settings)
         if adds_c:
-            result = result + call.beta * lifted(call.c, of_c, of_rows, of_cols)
+            beta = call.beta if result.is_floating_point() else int(call.beta)  # else PyTorch adds in float32
+            result = result + beta * lifted(call.c, of_c, of_rows, of_cols)
         if call.bias is not None:
             result = result + lifted(call.bias, of_bias, call.bias.dim() - (of_bias is not None) == 1, False)
         if call.activation is not None:

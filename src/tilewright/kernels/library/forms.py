@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
+from tilewright.core.dtypes import FLOAT8, INT8, ITEM_BYTES, RESULTS, results_of
 from tilewright.core.problem import FAST
 from tilewright.kernels.split import Split
 from tilewright.kernels.support import EVERYTHING, Support
@@ -40,7 +40,7 @@ class KernelForm:
     precision: str | None = None
     """As `Support.precision` has it."""
     block_scales: bool = False
-    """Whether float8 factors have scales of blocks, which threads multiply sums by."""
+    """Whether factors have scales of blocks, which threads multiply sums by."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     portfolio: Sequence[Mapping[str, int]] = ()
     """As `Kernel.portfolio` has it."""
@@ -66,15 +66,20 @@ class KernelForm:
         return self.factors == FLOAT8
 
     @cached_property
+    def integers(self) -> bool:
+        """Whether factors are integers of 8 bits, with scales unless results are their sums."""
+        return self.factors == INT8
+
+    @cached_property
     def promotes(self) -> bool:
         """Whether sums of tensor cores begin anew, and threads add them up in float32: of parts, and of float8 factors,
-        for which tensor cores keep 13 bits of a sum's mantissa."""
-        return self.split is not None or (self.float8 and self.precision != FAST)
+        for which tensor cores keep 13 bits of a sum's mantissa; and of integers whose blocks have scales."""
+        return self.split is not None or self.block_scales or (self.float8 and self.precision != FAST)
 
     @cached_property
     def constants(self) -> dict[str, int]:
         """Macros that say which form a source is compiled as."""
-        scales = 0 if not self.float8 else 2 if self.block_scales else 1
+        scales = 2 if self.block_scales else int(self.float8 or self.integers)
         return {
             "SPLIT_PARTS": self.parts,
             "SCALED": int(self.split is not None and self.split.scaled),
@@ -84,6 +89,6 @@ class KernelForm:
     @cached_property
     def support(self) -> Support:
         """The problems that the kernel supports, on any GPU that the source is for."""
-        results = (*RESULTS, FLOAT8[0]) if self.float8 else RESULTS
         scales = self.block_scales
+        results = RESULTS if self.integers and scales else results_of(self.factors[0])
         return replace(EVERYTHING, factors=self.factors, results=results, precision=self.precision, block_scales=scales)

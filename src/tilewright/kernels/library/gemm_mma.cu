@@ -1,7 +1,7 @@
 // gemm_mma: products on tensor cores to which each warp gives work (mma.sync, sm_80 and newer): for GPUs that lack the warpgroups of
 // gemm_sm90. Of factors of 16 bits in either order, of float32 factors, rounded to TF32 on their way into registers, and of float8
-// factors with scales; both have lines along k. And of float32 factors that are first split into SPLIT_PARTS matrices of 16 bits, with
-// lines along k (parts_of_warps.cuh).
+// and int8 factors with scales; these have lines along k. And of float32 factors that are first split into SPLIT_PARTS matrices of
+// 16 bits, with lines along k (parts_of_warps.cuh).
 //
 // A block computes one tile, each of its warps a part of WM x WN. With WORKERS, as many blocks of a multiprocessor share the tiles
 // left over from the last full wave (stream-K, schedule.cuh): one multiplies while another waits. Tiles of all parts are copied
@@ -39,8 +39,8 @@ struct Tiles : TileOrder<BM, BN, GROUP_M> {
     static constexpr int from = 0, to = 0x7fffffff;  // steps along k
 
     __device__ __forceinline__ explicit Tiles(const Sizes& sizes) : TileOrder(sizes, blockIdx.x, gridDim.x) {}
-    template <int, int R, int C>
-    __device__ __forceinline__ bool reduce(float (&)[R][C], const Workspace&) const {
+    template <int, typename Sums>
+    __device__ __forceinline__ bool reduce(Sums&, const Workspace&) const {
         return true;
     }
 };
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SHARES ? WORKERS : 1)
             }
         }();
         const SumScales<ROWS, 8 * COLS, 16> sum_scales{scales_of_factors, sizes.m, sizes.n, row + own_row<16>(), col, depth > 0};
-        float sums[ROWS][4 * COLS] = {};
+        Sum sums[ROWS][4 * COLS] = {};
         for (int step = from; step < steps; ++step, scales.next()) {
             const auto of_step = scales.now();
             wait_copies<STAGES - 2>();
@@ -119,8 +119,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, SHARES ? WORKERS : 1)
         const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            sum_scales.scale(i, sums[i]);
-            store_warp(result, row + 16 * i, col, sums[i], biases);
+            SumsFor<RESULT, Sum, 4 * COLS> totals(sums[i]);
+            sum_scales.scale(i, totals.numbers);
+            store_warp(result, row + 16 * i, col, totals.numbers, biases);
         }
         Parts::store_not_finite(split_a, split_b, factors, tile.matrix, result, tile.row, tile.col, shared->of_parts);
     } while (SHARES && tile.next());

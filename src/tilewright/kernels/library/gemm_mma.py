@@ -1,12 +1,13 @@
 """Kernels of gemm_mma.cu: products by tensor cores through mma.sync, where there is no wgmma.
 
-They multiply 16-bit factors; float32 factors, rounded to TF32 or as 16-bit parts; float8 factors with scales. They are
+They multiply 16-bit factors; float32 factors, rounded to TF32 or as 16-bit parts; 8-bit factors with scales. They are
 what `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9.
 
     gemm_mma                     float16, bfloat16, in either order: ldmatrix transposes what lies across k
     gemm_mma_tf32                float32 rounded to TF32, along k; threads round in registers, to nearest, ties away
                                  from zero, the only way that Ampere has
     gemm_mma_fp8, _fast, _blocks float8, mixed too, along k; scales and promotion as in gemm_fp8
+    gemm_mma_int8                8-bit integers, signed or not, along k, to exact int32 sums or what scales make of them
     gemm_mma_bf16x6 and others   float32 as parts, along k
 
 Sums of 16 bits, of TF32 and of "fast" float8 stay in the tensor cores over all of k. Sums of float8 begin again every
@@ -23,13 +24,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from tilewright.core.dtypes import FLOAT8
+from tilewright.core.dtypes import FLOAT8, INT8
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
 from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import Warps
 from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.library import forms, schedule, splitting
+from tilewright.kernels.orders import EXACT
 from tilewright.kernels.support import EVERYTHING, VECTOR_BYTES
 from tilewright.kernels.tiling import block_of_warps, holds, threads_of_warps
 
@@ -46,7 +48,7 @@ _SHARED_BYTES = COMPUTE_CAPABILITIES[9, 0].shared_per_block
 
 @dataclass(frozen=True, kw_only=True)
 class MmaForm(forms.KernelForm):
-    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
+    """A kernel of this source: for factors of 16 or 8 bits, or for float32 factors, rounded to TF32 or split."""
 
     bk: int = 32
     """BK by default, as the next two are WN and STAGES."""
@@ -64,7 +66,7 @@ class MmaForm(forms.KernelForm):
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """Elements of a line along k."""
-        if self.promotes and self.float8:
+        if self.promotes and self.split is None:
             return (self.promote,)
         return tuple(line // self.item_bytes for line in _LINES)
 
@@ -144,6 +146,23 @@ FORMS = (
         wn=32,
         presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
     ),
+    MmaForm(
+        name="gemm_mma_int8",
+        idea="8-bit integers on tensor cores by mma.sync, sums exact in int32",
+        factors=INT8,
+        bk=64,
+        presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}, "few_rows": {**_FEW_ROWS, "BK": 128}},
+    ),
+    MmaForm(
+        name="gemm_mma_int8_blocks",
+        idea="8-bit integers with a scale of each 128 of k and row, or 128 rows or columns, "
+        "on tensor cores by mma.sync",
+        factors=INT8,
+        block_scales=True,
+        bk=128,
+        wn=32,
+        presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
+    ),
     MmaForm(name="gemm_mma_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", wn=32, stages=2, promote=16),
     MmaForm(name="gemm_mma_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", wn=32, promote=32),
     MmaForm(name="gemm_mma_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", wn=32, promote=16),
@@ -172,6 +191,8 @@ def _sums(form: MmaForm, config: Config) -> Sums:
     """One chain of instructions over all of k, unless sums begin anew; float8 has a kernel for each way of its sums."""
     if form.split:
         return Sums(promote=config.PROMOTE, separate=True)
+    if form.integers:
+        return Sums(None if form.block_scales else EXACT)
     order = None if form.float8 or _workers(config) else f"mma {_LINES[0] // form.item_bytes}"
     return Sums(order, ALL_OF_K if form.factors == ("float32",) else None)
 

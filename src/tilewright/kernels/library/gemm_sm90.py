@@ -1,11 +1,12 @@
-"""Kernels of gemm_sm90.cu: products by Hopper's warpgroups, of 16-bit factors in either order, of parts, TF32, float8.
+"""Kernels of gemm_sm90.cu: products by Hopper's warpgroups, of 16-bit factors in either order, parts, TF32, 8 bits.
 
 Parts are those of float32 factors, see `forms`. TF32 has 10 bits of mantissa: the copy engine rounds elements to the
 nearest as it loads them. Infinity and NaN stay as they are; numbers from 2^128 - 2^116 on become infinite.
 
-wgmma multiplies TF32 and float8 from shared memory along k alone, and its A from registers too. So `gemm_tf32` and
-`gemm_fp8` read a row-major A and a column-major B in place, `gemm_tf32_tt` a column-major A too, and `gemm_tf32_nn` and
-`gemm_fp8_nn` row-major factors, as those of D^T = B^T A^T. Others are transposed by `relayout` first.
+wgmma multiplies TF32 and 8 bits from shared memory along k alone, and its A from registers too. So `gemm_tf32`,
+`gemm_fp8` and `gemm_int8` read a row-major A and a column-major B in place, `gemm_tf32_tt` a column-major A too, and
+`gemm_tf32_nn`, `gemm_fp8_nn` and `gemm_int8_nn` row-major factors, as those of D^T = B^T A^T. Others are transposed by
+`relayout` first.
 
 Tensor cores keep 13 bits of mantissa of sums of float8 products. So of `gemm_fp8` threads add what they made to float32
 sums every 128 of k, `gemm_fp8_blocks` times the scales of these blocks; of `gemm_fp8_fast` tensor cores add up all.
@@ -26,7 +27,7 @@ Parameters are ways to use one loop:
     is
                        multiplied meanwhile. Most problems with tiles of whole lines.
     SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
-    SWAP_AB            D^T = B^T A^T is computed, of 16 bits or float8: BM and CLUSTER_M are of columns of D, BN and
+    SWAP_AB            D^T = B^T A^T is computed, of 16 or 8 bits: BM and CLUSTER_M are of columns of D, BN and
                        CLUSTER_N of rows, and GROUP_M of columns of tiles. A few hundred rows: tiles have any multiple
                        of 8.
 
@@ -42,7 +43,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from tilewright.core.dtypes import FLOAT8
+from tilewright.core.dtypes import FLOAT8, INT8
 from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
@@ -51,6 +52,7 @@ from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import Warpgroups
 from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Schedule, Sums, Tile
 from tilewright.kernels.library import forms, splitting
+from tilewright.kernels.orders import EXACT
 from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.tensor_box import BOX_SIDE, TensorBox
 
@@ -58,6 +60,8 @@ _CONSUMERS = 2
 """Warpgroups that multiply, by default."""
 SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, the sums that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
+_SCALED_SUMS = 80
+"""Those of three consumers that are integers: with any scales."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
 _PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("gemm_sm90_precisions.cu")
@@ -145,7 +149,7 @@ _OF_TWO_PARTS = tuple(one | {"STAGES": one["STAGES"] + 1} for one in _OF_THREE_P
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaForm(forms.KernelForm):
-    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
+    """A kernel of this source: for factors of 16 or 8 bits, or for float32 factors, rounded to TF32 or split."""
 
     bn: int = 256
     """BN by default."""
@@ -153,7 +157,7 @@ class WgmmaForm(forms.KernelForm):
     """STAGES by default."""
     portfolio: Sequence[Mapping[str, int]] = _OF_OTHER_TYPES
     across_k: Literal["A", "B"] | None = None
-    """The factor, of TF32 or float8, that lies across k and is multiplied from registers. With 'B' the kernel computes
+    """The factor, of TF32 or 8 bits, that lies across k and is multiplied from registers. With 'B' the kernel computes
     D^T = B^T A^T, and parameters are those of this product."""
 
     @cached_property
@@ -169,7 +173,8 @@ class WgmmaForm(forms.KernelForm):
     @cached_property
     def may_swap(self) -> bool:
         """Whether a config says if it computes D^T."""
-        return self.factors == forms.FLOAT16S or (self.float8 and not self.in_registers and not self.block_scales)
+        eight = (self.float8 or self.integers) and not self.in_registers and not self.block_scales
+        return self.factors == forms.FLOAT16S or eight
 
     def swaps(self, config: Config) -> bool:
         """Whether it computes D^T with a config."""
@@ -288,6 +293,35 @@ FORMS = (
         stages=6,
         presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2}},
     ),
+    WgmmaForm(
+        name="gemm_int8",
+        idea="8-bit integers on Hopper's tensor cores by warpgroups, sums exact in int32",
+        factors=INT8,
+        presets={
+            "large": {"CLUSTER_M": 2},
+            "narrow": {"BN": 64, "STAGES": 6},
+            "split": {"BN": 64, "STAGES": 7, "SPLITS": 4},
+            "few_rows": {"BN": 112, "STAGES": 6, "SWAP_AB": 1},
+        },
+    ),
+    WgmmaForm(
+        name="gemm_int8_nn",
+        idea="row-major 8-bit integers, of which threads hand the tensor cores B in registers, sums exact in int32",
+        factors=INT8,
+        across_k="B",
+        bn=128,
+        stages=6,
+        presets={"narrow": {"BN": 64, "STAGES": 8}, "few_rows": {"BN": 16, "STAGES": 10}},
+    ),
+    WgmmaForm(
+        name="gemm_int8_blocks",
+        idea="8-bit integers with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
+        factors=INT8,
+        block_scales=True,
+        bn=128,
+        stages=6,
+        presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2}},
+    ),
 )
 
 
@@ -392,12 +426,17 @@ def registers(form: WgmmaForm, config: Config) -> int:
     return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if form.in_registers else 0)
 
 
+def _most_sums(form: WgmmaForm, consumers: int) -> int:
+    """Registers of a thread that sums may take: fewer where three consumers hold scales for them too."""
+    return _SCALED_SUMS if form.integers and consumers == max(SUMS) else SUMS.get(consumers, 0)
+
+
 def _partial_buffers(form: WgmmaForm, config: Config) -> int:
     """Steps whose sums, begun anew, a thread holds at a time: two where registers have room, so that it adds up one
     while tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
     alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
-    promotes = form.promotes and form.float8 and not form.in_registers
+    promotes = form.promotes and not form.split and not form.in_registers
     return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
 
 
@@ -410,6 +449,8 @@ def _sums(form: WgmmaForm, config: Config) -> Sums:
         return Sums(promote=form.line, separate=True)
     if form.float8:
         return Sums()
+    if form.integers:
+        return Sums(None if form.block_scales else EXACT)
     order = None if config.SPLITS > 1 else f"wgmma {_INSTRUCTION_BYTES // form.item_bytes}"
     return Sums(order, ALL_OF_K if form.precision else None)
 
@@ -442,6 +483,11 @@ _OF_SWAPS: Constraints = {"SWAP_AB must be 0 or 1": lambda c: c.SWAP_AB <= 1}
 _OF_BLOCK_SCALES: Constraints = {
     f"BN must divide {SCALED_BLOCK}, the columns of a scale of B": lambda c: SCALED_BLOCK % c.BN == 0
 }
+OF_INTEGERS: Constraints = {
+    "BN must be at most 24 or a multiple of 16, the columns of an instruction for integers": lambda c: (
+        c.BN <= 24 or c.BN % 16 == 0
+    )
+}
 _OF_SCALED_TERMS: Constraints = {
     f"BN must be a multiple of {SCALED_K}: columns of a scale": lambda c: c.BN % SCALED_K == 0
 }
@@ -451,11 +497,12 @@ def sums_fit(form: WgmmaForm, limits: str = str(SUMS[_CONSUMERS])) -> Constraint
     """A thread's registers hold its sums; limits: how many they are, in words."""
     more = " and BN/2 together" if form.promotes else " and BM/4, of A, together" if form.in_registers else ""
     sentence = f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums"
-    return {sentence: lambda c: registers(form, c) <= SUMS.get(_consumers(c), 0)}
+    return {sentence: lambda c: registers(form, c) <= _most_sums(form, _consumers(c))}
 
 
 def _constraints(form: WgmmaForm) -> Constraints:
-    fits = sums_fit(form) if form.split else sums_fit(form, f"{SUMS[_CONSUMERS]} (with CONSUMERS=3 {SUMS[3]})")
+    most = f"{SUMS[_CONSUMERS]} (with CONSUMERS=3 {_most_sums(form, 3)})"
+    fits = sums_fit(form) if form.split else sums_fit(form, most)
     return {
         **TILES,
         **fits,
@@ -469,6 +516,7 @@ def _constraints(form: WgmmaForm) -> Constraints:
             c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(form, c, "NT") >= 4 * c.BM * c.BN)
         ),
         **({} if form.split else _OF_CONSUMERS),
+        **(OF_INTEGERS if form.integers and not form.block_scales else {}),
         **(_OF_STORES if form.stores else {}),
         **(_OF_SWAPS if form.may_swap else {}),
         **(_OF_BLOCK_SCALES if form.block_scales else {}),

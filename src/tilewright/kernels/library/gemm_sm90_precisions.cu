@@ -1,5 +1,5 @@
 // gemm_sm90_precisions: gemm_sm90 (see there) for what is not of 16 bits: float32 matrices that are first split into SPLIT_PARTS parts of
-// 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
+// 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 and int8 matrices with scales (FACTOR_SCALES).
 // A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). SWAP_AB: D^T = B^T A^T is computed.
 //
 //   shared memory: | transposed_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | parts |
@@ -17,7 +17,6 @@
 #include "pipeline/cluster_grid.cuh"
 #include "pipeline/cluster_sums.cuh"
 #include "pipeline/consumers.cuh"
-#include "pipeline/factor_scales.cuh"
 #include "pipeline/register_operand.cuh"
 #include "pipeline/stage_barriers.cuh"
 #include "pipeline/tile_order.cuh"
@@ -33,13 +32,13 @@ using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
 using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, SPLIT_PARTS, CLUSTER_M>;
-using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2, Grid::BLOCKS>;
+using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2, Grid::BLOCKS, Sum>;
 using Parts = PartsOfBlock<BM, (SPLIT_PARTS > 1 ? COLS : 64), (SPLIT_PARTS > 1 ? CONSUMERS : 2)>;  // where SPLIT_PARTS is 1, it does nothing
 
 struct Shared : ResultTiles<SWAP_AB && !A_IN_REGISTERS, 4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
         Tiles stages[STAGES];
-        float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
+        Totals::Four sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
         unsigned char of_parts[SPLIT_PARTS > 1 ? sizeof(Parts::Memory) : 1];  // before stages are loaded, and when all have been read
     };
     StageBarriers<STAGES, 4 * Multiplying::TOGETHER, Grid> barriers;
@@ -113,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const SumScales<SUBTILES, COLS, 64, a_registers.STRIDE> sum_scales{
             scales_of_factors, sizes.m, sizes.n, row + a_registers.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);
-        float sums[SUBTILES][BN / 2] = {};
+        Sum sums[SUBTILES][BN / 2] = {};
         auto scales = step_scales<SUBTILES>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
         const auto multiply = [&](int step, Partial<BN / 2>& partial, Partial<BN / 2>& partial_before) {
             shared->barriers.wait_full(turn);
@@ -129,18 +128,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         };
         multiply_steps<BN / 2>(steps, multiply, finish);
         if (STEPS_IN_FLIGHT && steps > 0) shared->barriers.release(turn.before, grid, lane);
-        auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // 64 rows each
+        auto& own_sums = reinterpret_cast<Sum (&)[SUBTILES][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
         if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, of_d, here.matrix);
 #pragma unroll
         for (int i = 0; i < SUBTILES; ++i) {
             shared->parts.look(own_sums[i], sizes.m - row - 64 * i, sizes.n - col);
-            sum_scales.scale(i, own_sums[i]);
+            SumsFor<RESULT, Sum, COLS / 2> totals(own_sums[i]);
+            sum_scales.scale(i, totals.numbers);
             if constexpr (A_IN_REGISTERS) {
-                store_product(result, row + 64 * i, col, a_registers.row(), own_sums[i], biases);
+                store_product(result, row + 64 * i, col, a_registers.row(), totals.numbers, biases);
             } else {
-                shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
+                shared->store(result, &D, here.matrix, i, row + 64 * i, col, totals.numbers, biases);
             }
         }
     }

@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             shared->consumers.pass_turn(warpgroup, lane);
             continue;
         }
-        float sums[PARTS][BN / 2] = {};
+        Sum sums[PARTS][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, PartScales{});
@@ -114,8 +114,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const SumScales<PARTS, BN> sum_scales{scales, tile.end, sizes.n, tile.row + first + own_row<64>(), tile.col, true};
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
-            sum_scales.scale(i, sums[i]);
-            store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i], biases);
+            SumsFor<RESULT, Sum, BN / 2> totals(sums[i]);
+            sum_scales.scale(i, totals.numbers);
+            store_warpgroup(result, tile.row + first + 64 * i, tile.col, totals.numbers, biases);
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Kernels of grouped_sm90.cu: grouped products of 16-bit and of float8 factors by Hopper's warpgroups, which
+"""Kernels of grouped_sm90.cu: grouped products of 16-bit, float8 and int8 factors by Hopper's warpgroups, which
 `grouped_matmul` alone runs.
 
 A is read along k: along rows, TMA loads start at multiples of 16 bytes, and groups anywhere, so a column-major A is
@@ -63,6 +63,7 @@ def _kernel(
         constraints={
             **gemm_sm90.TILES,
             **gemm_sm90.sums_fit(form),
+            **(gemm_sm90.OF_INTEGERS if form.integers else {}),
             **warpgroups.shared_memory_fits(lambda c: single.shared_bytes(c, "NN")),
         },
         constants=lambda config: constants,
@@ -108,9 +109,21 @@ FP8 = _kernel(
     },
 )
 
-KERNELS = KERNEL, FP8
+OF_INT8 = _kernel(
+    name="grouped_int8",
+    idea="rows of each group, of 8-bit integers, against a matrix of its own; sums exact in int32",
+    like="gemm_int8",
+    relayouts=("row", "column"),
+    presets={
+        "alternating": {"BN": 128, "STAGES": 6, "PINGPONG": 1},
+        "alternating_across": {"BN": 128, "STAGES": 6, "PINGPONG": 1, "CLUSTER_N": 2},
+        "few_rows": {"BM": 64, "BN": 128, "STAGES": 8, "PINGPONG": 1},
+    },
+)
+
+KERNELS = KERNEL, FP8, OF_INT8
 
 
 def kernel_for(dtype: str) -> Kernel:
     """The kernel for factors of an element type; that for 16 bits where no kernel is for it."""
-    return FP8 if dtype in FP8.support.factors else KERNEL
+    return next((one for one in KERNELS if dtype in one.support.factors), KERNEL)

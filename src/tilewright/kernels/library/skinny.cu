@@ -20,6 +20,7 @@
 #include "pipeline/block_sums.cuh"
 #include "pipeline/direct_load.cuh"
 #include "pipeline/factor_scales.cuh"
+#include "pipeline/held_products.cuh"
 #include "pipeline/lane_sums.cuh"
 #include "ptx/dependent_launch.cuh"
 
@@ -43,19 +44,8 @@ __device__ constexpr int run_of(int count) {
 using LoadFew = DirectLoad<1, LANES_K, run_of(DEPTH), run_of(TOGETHER), SWAPPED ? TRANSPOSED_B : !TRANSPOSED_A>;
 using LoadWide = DirectLoad<THREADS_WIDE, LANES_K, run_of(DEPTH), run_of(WIDE), SWAPPED ? !TRANSPOSED_A : TRANSPOSED_B>;
 
-// Adds the products of DEPTH of k, and FEWER of the few from `first` on.
-template <int FEWER>
-__device__ __forceinline__ void multiply(float (&sums)[FEW][WIDE], int first, const float (&few)[FEWER][DEPTH],
-                                         const float (&wide)[WIDE][DEPTH]) {
-#pragma unroll
-    for (int d = 0; d < DEPTH; ++d) {
-#pragma unroll
-        for (int i = 0; i < FEWER; ++i) {
-#pragma unroll
-            for (int j = 0; j < WIDE; ++j) sums[first + i][j] += few[i][d] * wide[j][d];
-        }
-    }
-}
+using FewType = decltype(either<SWAPPED>(FACTOR_B{}, FACTOR{}));
+using WideType = decltype(either<SWAPPED>(FACTOR{}, FACTOR_B{}));
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     skinny(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR_B> B, Output<RESULT> output, Workspace workspace, Scales scales) {
@@ -89,13 +79,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int wide_side = wide_tile + own_side;
     const int k = first_step * STEP + thread / THREADS_WIDE * run_of(DEPTH);
     const int left_few = few_sides - few_side, left_wide = wide_sides - wide_side;
-    auto few_next = LoadFew::at(few.matrix(matrix), few.ld, few_side, k);
+    auto few_next = LoadFew::at(as_bytes(few.matrix(matrix)), few.ld, few_side, k);
     auto wide_next = LoadWide::at(
-        wide.matrix(matrix), wide.ld, EDGES ? min(wide_side, (wide_sides - 1) & -LoadWide::WIDTH) : wide_side, k);
+        as_bytes(wide.matrix(matrix)), wide.ld, EDGES ? min(wide_side, (wide_sides - 1) & -LoadWide::WIDTH) : wide_side, k);
 
-    float sums[FEW][WIDE] = {};
-    float a[TOGETHER][DEPTH], b[WIDE][DEPTH], b_next[WIDE][DEPTH];
-    const auto load_wide = [&](float (&to)[WIDE][DEPTH]) {
+    Sum sums[FEW][WIDE] = {};
+    Sum a[TOGETHER][DEPTH], b[WIDE][DEPTH], b_next[WIDE][DEPTH];
+    const auto load_wide = [&](Sum (&to)[WIDE][DEPTH]) {
         auto side = wide_next;
         LoadWide::load(to, side, wide.ld, 0, left_wide);
         wide_next = LoadWide::at(wide_next, wide.ld, 0, STEP);
@@ -113,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int first = 0; first < FEW; first += TOGETHER) {
             LoadFew::load(a, side, few.ld, first, left_few);
-            multiply(sums, first, a, b);
+            add_held_products<FewType, WideType>(sums, first, a, b);
         }
         few_next = LoadFew::at(few_next, few.ld, 0, STEP);
 #pragma unroll
@@ -127,22 +117,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         LoadWide::load_last(b, wide_next, wide.ld, 0, left_wide, left_k);
 #pragma unroll
         for (int first = 0; first < FEW; ++first) {
-            float one[1][DEPTH];
+            Sum one[1][DEPTH];
             LoadFew::load_last(one, few_next, few.ld, first, left_few, left_k);
-            multiply(sums, first, one, b);
+            add_held_products<FewType, WideType>(sums, first, one, b);
         }
     }
     add_lanes<16, THREADS_WIDE, FEW * WIDE>(&sums[0][0]);
 
     using Sums = BlockSums<GROUPS, GROUP, kept_sums<FEW * WIDE, THREADS_WIDE>()>;
-    Sums::add(&sums[0][0], workspace, tile, tiles, split, splits, [&](int number, float sum) {
+    Sums::add(&sums[0][0], workspace, tile, tiles, split, splits, [&](int number, Sum sum) {
         const int kept = first_kept<FEW * WIDE, THREADS_WIDE>(number % GROUP % 32);
         if (kept < 0) return;
         const int index = kept + number / GROUP;
         const int of_few = few_side + index / WIDE;
         const int of_wide = wide_tile + number % GROUP % THREADS_WIDE * LoadWide::WIDTH + LoadWide::side_of(index % WIDE);
         const int row = SWAPPED ? of_wide : of_few, col = SWAPPED ? of_few : of_wide;
-        if (FACTOR_SCALES && K > 0) sum = scaled(scales, sizes, row, col, sum);
-        Result<RESULT>(output, sizes, matrix).store(row, col, sum);
+        Number<RESULT> total = static_cast<Number<RESULT>>(sum);
+        if (FACTOR_SCALES && !IS_INTEGER<RESULT> && K > 0) total = scaled(scales, sizes, row, col, total);
+        Result<RESULT>(output, sizes, matrix).store(row, col, total);
     });
 }

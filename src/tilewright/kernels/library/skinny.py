@@ -7,13 +7,14 @@ Multiplication on the GPU", Osama et al., 2023, in its simplest form: ranges of 
 from dataclasses import replace
 from functools import lru_cache
 
-from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.dtypes import FLOAT8, INT8, RESULTS, results_of
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs, named_configs
 from tilewright.kernels.cost_family import Fragment, Streaming
-from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Schedule, Tile
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Schedule, Sums, Tile
+from tilewright.kernels.orders import EXACT
 from tilewright.kernels.support import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
@@ -145,7 +146,7 @@ KERNEL: Kernel = Kernel(
 )
 
 _OF_FLOAT8 = {"TM": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 16, "AHEAD": 0, "MIN_BLOCKS": 2}
-"""Other defaults: 16 elements are one load."""
+"""Other defaults, of 8 bits: 16 elements are one load."""
 
 FP8 = replace(
     KERNEL,
@@ -153,7 +154,7 @@ FP8 = replace(
     name="skinny_fp8",
     parameters=tuple(replace(one, default=_OF_FLOAT8.get(one.name, one.default)) for one in KERNEL.parameters),
     idea="skinny for float8 factors, which threads convert and add up in float32",
-    support=replace(KERNEL.support, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
+    support=replace(KERNEL.support, factors=FLOAT8, results=results_of(FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
     portfolio=(),
     presets=named_configs(
@@ -166,4 +167,12 @@ FP8 = replace(
     ),
 )
 
-KERNELS = KERNEL, FP8
+OF_INT8 = replace(
+    FP8,
+    name="skinny_int8",
+    idea="skinny for 8-bit integers: threads add four products by an instruction, exactly",
+    support=replace(FP8.support, factors=INT8, results=results_of(INT8[0]), least_capability=(7, 5)),
+    sums=lambda config: Sums(EXACT),
+)
+
+KERNELS = KERNEL, FP8, OF_INT8

@@ -4,7 +4,7 @@ Both compute as the kernels that they are compared with, on the same layouts and
 factors, or in TF32 next to kernels that round to it; float16 and bfloat16 with results in float32 or in the factors'
 type. Sums are float32. Neither adds a bias or applies an activation. Of float8 factors there is cuBLASLt alone, which
 takes lines along k (NT), with sums promoted to float32 or, next to kernels that do not promote either, by its fast
-accumulation; with scales of all or of lines, and none of blocks.
+accumulation; with scales of all or of lines, and none of blocks. Of int8 factors too, with int32 sums and results.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, RESULTS
+from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, INT8, RESULTS, SUMS_OF_INT8
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import FAST, Layout, Problem, Scalars
 from tilewright.runtime.base import Work
@@ -49,6 +49,7 @@ _SCALE_MODES = {"tensor": 0, "line": 3}
 """CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F and _OUTER_VEC_32F of cublasLtMatmulMatrixScale_t."""
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in float32, never TF32
 _COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+_COMPUTE_32I = 72  # CUBLAS_COMPUTE_32I: sums of int8 products, and scalars, in int32
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t: cuBLAS chooses
 _OPERATIONS = {"row": 0, "column": 1}  # CUBLAS_OP_N and CUBLAS_OP_T, for memory that is read by columns
 
@@ -136,12 +137,12 @@ class CublasBaseline:
         Returns:
             works by name; none where the product has no elements or no k, or cuBLAS has no such types.
         """
-        float8 = problem.dtype in FLOAT8
-        results = RESULTS if float8 else ("float32", problem.dtype)
+        eight = problem.dtype in (*FLOAT8, *INT8)
+        results = RESULTS if problem.dtype in FLOAT8 else (SUMS_OF_INT8,) if eight else ("float32", problem.dtype)
         if problem.is_empty or not problem.k or problem.result not in results or problem.scaling.kind == "blocks":
             return {}
         suffix = f" {precision.upper()}" if precision else ""
-        works = {} if float8 else {DEFAULT + suffix: self.default(problem, sets, precision, scalars)}
+        works = {} if eight else {DEFAULT + suffix: self.default(problem, sets, precision, scalars)}
         best = self._best(problem, sets, precision, scalars)
         if best is not None:
             works[BEST + suffix] = best
@@ -186,7 +187,7 @@ class CublasBaseline:
             return None
         works = [product.work(algorithm, scalars) for algorithm in algorithms]
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
-        if problem.dtype in FLOAT8:
+        if problem.dtype in (*FLOAT8, *INT8):
             return works[min(range(len(works)), key=lambda index: min(times[index]))]
         expected = self._floats(self.default(problem, sets, precision, Scalars()), sets)
         agreement = max(AGREEMENT, 2 * limit(problem, precision))
@@ -218,8 +219,8 @@ class CublasBaseline:
 class _ScalarAddresses:
     """Addresses of alpha and beta in host memory."""
 
-    def __init__(self, scalars: Scalars) -> None:
-        self._values = np.array(scalars, dtype=np.float32)
+    def __init__(self, scalars: Scalars, dtype: str = "float32") -> None:
+        self._values = np.array(scalars, dtype=dtype)
         self.alpha: int = self._values.ctypes.data
         self.beta = self.alpha + self._values.itemsize
 
@@ -232,7 +233,10 @@ class _LtProduct:
     ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:
-            self._operation = lt.matmul_desc_create(_compute(precision), ELEMENT_TYPES["float32"].cuda_type)
+            integers = problem.result == SUMS_OF_INT8
+            self._number = SUMS_OF_INT8 if integers else "float32"
+            compute = _COMPUTE_32I if integers else _compute(precision)
+            self._operation = lt.matmul_desc_create(compute, ELEMENT_TYPES[self._number].cuda_type)
             created.callback(lt.matmul_desc_destroy, self._operation)
             of_desc = lt.MatmulDescAttribute
             set_operation = partial(_set, lt.matmul_desc_set_attribute, self._operation)
@@ -266,7 +270,8 @@ class _LtProduct:
 
     def work(self, algorithm: NDArray[Any], scalars: Scalars) -> Work:
         """The product by one algorithm."""
-        lt, handle, workspace, numbers = self._lt, self._handle, self._workspace, _ScalarAddresses(scalars)
+        lt, handle, workspace = self._lt, self._handle, self._workspace
+        numbers = _ScalarAddresses(scalars, self._number)
         layout_a, layout_b, layout_c = self._layouts
 
         def work(run: int, stream: Any) -> None:

@@ -1,13 +1,14 @@
 """Cases that together have all that a kernel takes, and each value of a parameter that ships, in few launches."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import FLOAT8, INT8, ITEM_BYTES, SUMS_OF_INT8
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import (
     ACTIVATIONS,
@@ -84,7 +85,7 @@ def feature_cases(
     return [
         CheckCase(
             _combined(kernel, row),
-            row["scalars"],
+            row["scalars"] if row["result"] != SUMS_OF_INT8 else Scalars(*map(math.ceil, row["scalars"])),
             row["config"],
             row["multiprocessors"],
             cached=row["cached"],
@@ -126,12 +127,14 @@ def _few(configs: Sequence[Config]) -> list[Config]:
 def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
     """Element types of A and of B."""
     found = [(one, one) for one in types]
-    return found + ([(FLOAT8[0], FLOAT8[1]), (FLOAT8[1], FLOAT8[0])] if set(FLOAT8) <= set(types) else [])
+    for one, other in (FLOAT8, INT8):
+        found += [(one, other), (other, one)] if {one, other} <= set(types) else []
+    return found
 
 
 def _scalings(kernel: Kernel) -> list[Scaling]:
     tensor, line, deep, square = (Scale(kind) for kind in ("tensor", "line", "1x128", "128x128"))
-    if not set(kernel.support.factors) & set(FLOAT8):
+    if not set(kernel.support.factors) & {*FLOAT8, *INT8}:
         return [UNSCALED]
     if kernel.support.block_scales:
         return [Scaling(deep, square), Scaling(square, square), Scaling(deep, tensor), Scaling(tensor, square)]
@@ -159,6 +162,8 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
     fits = by_engine is None or (False not in stores if by_engine else not all(stores))
     if swapped is not None and "config" in row:
         fits &= kernel.swap_ab(row["config"]) == swapped
+    if result == SUMS_OF_INT8:
+        fits &= row.get("activation") is None and row.get("scaling", UNSCALED) == UNSCALED
     if row.get("batch") == _BATCHES[-1]:
         fits &= row.get("separate_c", True)
     if row.get("multiprocessors") == MANY:
@@ -168,7 +173,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
             fits &= row.get("lines") != _WHOLE or shared_sizes(kernel, row["config"])[1] >= VECTOR_BYTES
         fits &= row.get("lines") != _DIVIDED
     if row.get("values"):
-        fits &= result not in FLOAT8
+        fits &= result not in FLOAT8 and factors not in INT8
         if kernel.support.multiplies_parts:  # the way of float32 takes long
             fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
     if row.get("values") == TINY:

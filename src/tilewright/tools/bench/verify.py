@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.api import activations
-from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, INT8, ITEM_BYTES, SUMS_OF_INT8
 from tilewright.core.errors import ProblemError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import FAST, SCALED_BLOCK, Layout, Problem, Scalars, Scale
@@ -38,10 +38,12 @@ READS_C = (
 
 @dataclass(frozen=True)
 class Operands:
-    """Host arrays of one problem, uniformly random in [-1, 1) and rounded to its element types, without gaps.
+    """Host arrays of one problem, uniformly random in [-1, 1) and rounded to its element types, or over all integers
+    that these have (from -3 to 3 for results of float16), without gaps.
 
     a is m x k and b k x n, column-major where the problem says so. c is m x n: what D holds before the run, random
-    where beta is not 0 and NaN where it is, so that an element that is left unwritten, or read though beta = 0, shows.
+    where beta is not 0 and NaN, or the least integer, where it is, so that an element that is left unwritten, or read
+    though beta = 0, shows.
     In a batch, each has one more dimension, the first; a matrix that serves the whole batch does not. bias has the
     elements of a row or a column, None where the problem has no bias. scale_a and scale_b are between 0.5 and 2: one
     number, or one for each row of a (column of b), or for each block; None where the problem has none. ends is None
@@ -64,6 +66,11 @@ class Operands:
         random = np.random.default_rng(seed)
 
         def uniform(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+            if "int" in dtype:
+                least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+                if problem.result == "float16":  # does not hold larger sums
+                    least, most = max(least, -3), 3
+                return random.integers(least, most, shape, dtype, endpoint=True)
             return (random.random(shape, dtype=np.float32) * 2 - 1).astype(dtype, copy=False)
 
         def factor(layout: Layout, rows: int, cols: int, dtype: str) -> NDArray[Any]:
@@ -74,7 +81,8 @@ class Operands:
         m, n, k = problem.m, problem.n, problem.k
         a, b = factor(problem.a, m, k, problem.dtype), factor(problem.b, k, n, problem.dtype_b)
         of_c = (problem.batch, m, n) if problem.addend.batch_stride else (m, n)
-        c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
+        unread = np.iinfo(np.int32).min if problem.result == SUMS_OF_INT8 else np.nan
+        c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, unread, dtype=problem.result)
         side = problem.epilogue.bias
         bias = uniform((n if side == "row" else m,), problem.result) if side else None
         scaling, steps = problem.scaling, ceil_div(k, SCALED_BLOCK)
@@ -105,7 +113,7 @@ class Operands:
             sums += values if self.problem.epilogue.bias == "row" else values[:, np.newaxis]
         if self.ends is not None:
             sums[self.ends[-1] :] = self.c[self.ends[-1] :]
-        return sums
+        return wrapped(sums) if self.problem.result == SUMS_OF_INT8 else sums
 
     def _products(self) -> NDArray[np.float64]:
         """a @ b, of scaled factors."""
@@ -197,6 +205,11 @@ def spread(scale: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.flo
     return scale
 
 
+def wrapped(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Integers as 32 bits hold them."""
+    return sums.astype(np.int64).astype(np.int32).astype(np.float64)
+
+
 def _square(elements: NDArray[np.float64]) -> float:
     return float(np.vdot(elements, elements))
 
@@ -238,6 +251,8 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       2**-13 of a sum of 128 of k, in the root mean square. Where threads add up such sums, errors are independent, and
       a long sum errs as a short one does. Where they do not, by a unit for each three additions, as above. Twice the
       one and half more of the other are allowed.
+    - int8 and uint8: sums are exact. Where results are not int32, they are rounded, and so are the scalings; those of
+      blocks are added up in float32.
     - An activation multiplies errors by its slope, and adds a few units of its own. Rounding the result to 16 bits
       adds half a unit in the last place of each element.
 
@@ -247,8 +262,12 @@ def limit(problem: Problem, precision: str | None = None) -> float:
             promised; None where they are taken as they come.
     """
     unit = 2.0**-23
+    if problem.result == SUMS_OF_INT8:
+        return 0.0
     allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
-    if problem.dtype in FLOAT8:
+    if problem.dtype in INT8 and not problem.scaling.of_blocks:
+        allowed = unit * 4
+    elif problem.dtype in FLOAT8:
         allowed += _FLOAT8_UNIT * (2 + (problem.k / 64 if precision == FAST else 0))
     elif precision not in (None, "ieee") or problem.dtype != "float32":
         allowed += unit * problem.k / 16

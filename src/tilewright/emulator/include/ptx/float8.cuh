@@ -1,4 +1,4 @@
-// 8-bit floating-point types on the emulator: storage and conversions, no arithmetic.
+// Types of 8 bits on the emulator, floating-point ones and integers: storage and conversions, no arithmetic.
 #pragma once
 
 #include "ptx/half.cuh"
@@ -14,6 +14,10 @@ template <>
 constexpr auto FACTOR_TYPE<float8_e4m3> = simt::FactorType::e4m3;
 template <>
 constexpr auto FACTOR_TYPE<float8_e5m2> = simt::FactorType::e5m2;
+template <>
+constexpr auto FACTOR_TYPE<signed char> = simt::FactorType::s8;
+template <>
+constexpr auto FACTOR_TYPE<unsigned char> = simt::FactorType::u8;
 
 __forceinline__ float to_float(float8_e5m2 x) { return simt::float_from_half(std::uint16_t(x.bits << 8)); }
 __forceinline__ float to_float(float8_e4m3 x) {

@@ -21,23 +21,23 @@ __forceinline__ void fence_sums(Sums&, Registers&) {
     simt_fence_sums(simt_thread());
 }
 
-template <Major A, Major B, typename T, typename U = T, int COUNT>
-__forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b, bool adds = true,
+template <Major A, Major B, typename T, typename U = T, typename Sum, int COUNT>
+__forceinline__ void multiply_async(Sum (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b, bool adds = true,
                                     SIMT_LOCATION) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
     static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 and of 8 bits lie along k");
     const simt::WgmmaFactor of_a = {a.bits, A == Major::across_k, FACTOR_TYPE<T>};
     const simt::WgmmaFactor of_b = {b.bits, B == Major::across_k, FACTOR_TYPE<U>};
-    const simt::WgmmaArguments arguments = {sums, nullptr, 2 * COUNT, of_a, of_b, adds};
+    const simt::WgmmaArguments arguments = {reinterpret_cast<simt::HostFloat*>(sums), nullptr, 2 * COUNT, of_a, of_b, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 
-template <typename T, typename U = T, int COUNT>
-__forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b, bool adds = true,
+template <typename T, typename U = T, typename Sum, int COUNT>
+__forceinline__ void multiply_async(Sum (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b, bool adds = true,
                                     SIMT_LOCATION) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
     const simt::WgmmaFactor of_a = {0, false, FACTOR_TYPE<T>}, of_b = {b.bits, false, FACTOR_TYPE<U>};
-    const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, of_a, of_b, adds};
+    const simt::WgmmaArguments arguments = {reinterpret_cast<simt::HostFloat*>(sums), a, 2 * COUNT, of_a, of_b, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 

@@ -11,7 +11,7 @@ import torch
 
 from tilewright.api.formulate import View, formulate
 from tilewright.api.request import Request
-from tilewright.core.dtypes import RESULTS
+from tilewright.core.dtypes import INT8, RESULTS, SUMS_OF_INT8
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, Side
 from tilewright.frameworks.torch.arrays import numpy_name
@@ -81,6 +81,8 @@ class OperatorCall(NamedTuple):
     """Operand that is added: a matrix c, or a bias."""
     out: Any = None
     beta: float = 1.0
+    integers: bool = False
+    """Whether it is `_int_mm`: of int8 factors, with an int32 result."""
 
 
 class Decision:
@@ -287,11 +289,13 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
 
     Batch-invariant products run here however fast they are, and what has to be copied is.
     """
-    a, b, addend, out, beta = product
+    a, b, addend, out, beta, integers = product
     shape = (*a.shape[:-1], *b.shape[-1:])
     name = numpy_name(a.dtype)
-    tensors = [one for one in (a, b, addend, out) if one is not None]
-    if name not in RESULTS or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
+    result = SUMS_OF_INT8 if integers else name
+    tensors = {one: name for one in (a, b, addend) if one is not None} | ({} if out is None else {out: result})
+    known = INT8[:1] if integers else RESULTS
+    if name not in known or any(numpy_name(one.dtype) != of or one.device != a.device for one, of in tensors.items()):
         return Decision(f"element type {name}, or several")
     side: Side | None = None
     c, expands = None, False
@@ -307,7 +311,8 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
     usual = options.by[_NONE]
     if now == IEEE and usual is None:
         log_ieee()
-    arithmetic = Arithmetic(name, name, usual.precision if asks and usual else None, options.batch_invariant)
+    fixed = options.batch_invariant and not integers  # whose sums are exact anyhow
+    arithmetic = Arithmetic(name, result, usual.precision if asks and usual else None, fixed)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
         form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)
@@ -317,9 +322,9 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
     if form.shape != shape or a.dim() != b.dim() or (out is not None and out.shape != shape):
         return Decision("shapes that PyTorch refuses, or a result that it resizes", problem)
     role: Role = "expanded" if expands else "bias" if side else None if c is None else "c"
-    if options.batch_invariant:
-        fixed = Request(batch_invariant=True)
-        asked = options.asked(usual=True, rounded=True) if asks else lambda: fixed
+    if fixed:
+        request = Request(batch_invariant=True)
+        asked = options.asked(usual=True, rounded=True) if asks else lambda: request
         return Decision("", problem, expected(problem, a.device), role, asked)
     if form.copied:
         return Decision("an operand that would be copied first", problem)

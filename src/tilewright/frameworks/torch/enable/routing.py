@@ -1,12 +1,12 @@
 """enable(): PyTorch's own products by tilewright, where that is expected to be at least as fast.
 
     model(x)        F.linear, @, matmul, ...
-        autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm and baddbmm
+        autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm, baddbmm and _int_mm
             aten::mm on CUDA            here: decisions.py says by whom; from then on shortcut.py knows
                 tilewright              the compiled launcher
                 PyTorch's kernel        as before
 
-The kernels of these four operators, and of their forms with `out`, are replaced in PyTorch's dispatcher, for CUDA
+The kernels of these five operators, and of their forms with `out`, are replaced in PyTorch's dispatcher, for CUDA
 tensors. All that multiplies ends there: modules, functions, the backward pass, and what torch.compile makes, since
 inductor calls the same operators with `out`. So nothing is compiled anew, and enable() and disable() act on what is
 compiled already too, except on CUDA graphs and on products of inductor's own (max_autotune).
@@ -49,6 +49,9 @@ from tilewright.runtime.launcher import Launcher
 _KEY = "CUDA"
 """Key of PyTorch's dispatcher for the kernels of tensors on a GPU."""
 
+INTEGERS = "_int_mm"
+"""Operator of int8 factors, with int32 results."""
+
 _Kernel = Callable[..., Any]
 _Result = TypeVar("_Result")
 
@@ -83,7 +86,7 @@ class Routes:
         """
         if not hasattr(torch.library, "get_kernel") or _precision is None:
             raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
-        self.decisions = {name: Decisions() for name in ("mm", "addmm", "bmm", "baddbmm")}
+        self.decisions = {name: Decisions() for name in ("mm", "addmm", "bmm", "baddbmm", INTEGERS)}
         self._key = key
         self._library: Any = None
         self._kernels: dict[str, _Kernel] = {}
@@ -97,7 +100,7 @@ class Routes:
         never_waits = not (wait or batch_invariant)
         route = Route(expected, _options_by(precision, batch_invariant), self._decided, never_waits)
         for name, decisions in self.decisions.items():
-            make = _added if "add" in name else _plain
+            make = _added if "add" in name else partial(_plain, name == INTEGERS)
             for variant in (name, f"{name}.out"):
                 self._stock[variant] = torch.library.get_kernel(f"aten::{variant}", key)
                 self._kernels[variant] = make(self._stock[variant].call_boxed, decisions, route)
@@ -190,14 +193,15 @@ def _options_by(precision: str | None, batch_invariant: bool) -> Options:
     return Options(lambda: _precision("cuda", "matmul"), by, batch_invariant)
 
 
-def _plain(stock: _Kernel, decisions: Decisions, route: Route) -> _Kernel:
+def _plain(integers: bool, stock: _Kernel, decisions: Decisions, route: Route) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions.keep(kind, decide(OperatorCall(a, b, None, out), route.expected, route.options))
+            call = OperatorCall(a, b, None, out, integers=integers)
+            decision = decisions.keep(kind, decide(call, route.expected, route.options))
         if decision.ours and (result := _ours(decision, route, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.count(ours=False)
@@ -345,7 +349,8 @@ class Enabled(ContextDecorator):
 def enable(precision: str | None = None, *, batch_invariant: bool = False, wait: bool = False) -> Enabled:
     """From now on, let tilewright multiply CUDA tensors of PyTorch where it is expected to be at least as fast.
 
-    Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
+    Matrix products are meant (mm, addmm, bmm, baddbmm, what is made of them: matmul, @, linear, torch.nn.Linear; and
+    torch._int_mm),
     also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
     `tilewright.select.speedup.expected_speedup`. It is decided once for each combination of shapes, strides and element
     type, for all GPUs of the process. All else stays with PyTorch.
@@ -375,8 +380,9 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False, wait:
 
     With batch_invariant, all products of float32, float16 and bfloat16 run here, however fast they are, as `matmul`
     does with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch
-    are float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is
-    no matrix product, such as its fused attention.
+    are float64, integers (torch._int_mm runs here where it is faster: its sums are exact anyhow), and an `out` that
+    PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is no matrix product, such as its fused
+    attention.
     "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
     No product waits for a compiler: PyTorch's kernel runs until the code of ours is there, which other threads compile

@@ -97,6 +97,8 @@ bool describe(const at::Tensor& tensor, bool written, DLTensor& found) {
         case at::kFloat: break;
         case at::kHalf: bits = 16; break;
         case at::kBFloat16: code = 4, bits = 16; break;
+        case at::kChar: code = 0, bits = 8; break;
+        case at::kInt: code = 0; break;
         default: return false;
     }
     void* const data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
@@ -116,7 +118,8 @@ struct Result {
         try {
             std::vector<int64_t> shape(result.a.sizes().begin(), result.a.sizes().end());
             shape.back() = result.b.size(-1);
-            result.made = at::empty(shape, result.a.options());
+            const bool integers = result.a.scalar_type() == at::kChar;
+            result.made = at::empty(shape, integers ? result.a.options().dtype(at::kInt) : result.a.options());
             return describe(result.made, true, *out) ? LAUNCHED : MISSED;
         } catch (const std::exception&) {
             return MISSED;  // PyTorch says why, when it is asked again

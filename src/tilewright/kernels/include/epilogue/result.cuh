@@ -1,7 +1,8 @@
 // One matrix of the result, and the way of sums into it: scaled, C and the bias added, activated, converted, stored.
 //
-// All is computed in float32; there is one conversion, at the end. Each operation rounds: the compiler makes no FMA of a
-// product and an addition in one form of a kernel and not in another, so all forms make the same bits of a sum.
+// All is computed in float32, of int32 results in int32, which wraps; there is one conversion, at the end. Each operation rounds: the
+// compiler makes no FMA of a product and an addition in one form of a kernel and not in another, so all forms make the same bits of a
+// sum.
 #pragma once
 
 #include "epilogue/activations.cuh"
@@ -9,6 +10,13 @@
 #include "operands.cuh"
 #include "ptx/prefetch.cuh"
 #include "tile_io.cuh"
+
+__device__ __forceinline__ float multiplied(float x, float y) { return __fmul_rn(x, y); }
+__device__ __forceinline__ float added(float x, float y) { return __fadd_rn(x, y); }
+__device__ __forceinline__ float multiplied_and_added(float x, float y, float z) { return fmaf(x, y, z); }
+__device__ __forceinline__ int multiplied(int x, int y) { return static_cast<unsigned>(x) * static_cast<unsigned>(y); }
+__device__ __forceinline__ int added(int x, int y) { return static_cast<unsigned>(x) + static_cast<unsigned>(y); }
+__device__ __forceinline__ int multiplied_and_added(int x, int y, int z) { return added(multiplied(x, y), z); }
 
 // The bias of every matrix of the result: 0 for rows where it has values of columns, and for columns where it has none.
 template <typename T>
@@ -19,11 +27,11 @@ struct Bias {
     __device__ __forceinline__ Bias(const Output<T>& output, const Sizes& sizes)
         : values(output.bias), m(sizes.m), n(sizes.n) {}
 
-    __device__ __forceinline__ float of_row(int row) const {
-        return BIAS::OF_ROWS && (!EDGES || row < m) ? to_float(values[row]) : 0.0f;
+    __device__ __forceinline__ Number<T> of_row(int row) const {
+        return BIAS::OF_ROWS && (!EDGES || row < m) ? to_number(values[row]) : Number<T>{};
     }
-    __device__ __forceinline__ float of_column(int col) const {
-        return BIAS::OF_COLUMNS && (!EDGES || col < n) ? to_float(values[col]) : 0.0f;
+    __device__ __forceinline__ Number<T> of_column(int col) const {
+        return BIAS::OF_COLUMNS && (!EDGES || col < n) ? to_number(values[col]) : Number<T>{};
     }
     // Values of 16 bits as they are, those of two columns in a word; 0 for columns that the result does not have.
     __device__ __forceinline__ unsigned of_two_columns(int col) const {
@@ -52,7 +60,7 @@ struct Result {
     const T* C;
     Bias<T> bias;
     int m, n, ldd, ldc;
-    float alpha, beta;
+    Number<T> alpha, beta;
 
     // Matrix i of the batch.
     __device__ __forceinline__ Result(const Output<T>& output, const Sizes& sizes, int i)
@@ -63,47 +71,47 @@ struct Result {
           n(sizes.n),
           ldd(output.ldd),
           ldc(output.ldc),
-          alpha(output.alpha),
-          beta(output.beta) {}
+          alpha(static_cast<Number<T>>(output.alpha)),
+          beta(static_cast<Number<T>>(output.beta)) {}
 
     // alpha times a sum.
-    __device__ __forceinline__ float scale(float sum) const { return __fmul_rn(alpha, sum); }
+    __device__ __forceinline__ Number<T> scale(Number<T> sum) const { return multiplied(alpha, sum); }
 
     // Stores element (row, col), given alpha times its sum.
-    __device__ __forceinline__ void store_scaled(int row, int col, float scaled, float of_row, float of_column) const {
+    __device__ __forceinline__ void store_scaled(int row, int col, Number<T> scaled, Number<T> of_row, Number<T> of_column) const {
         if (EDGES && (row >= m || col >= n)) return;
-        if (beta != 0.0f) scaled = add_c(scaled, to_float(*at(C, ldc, row, col)));
-        *at(D, ldd, row, col) = from_float<T>(finish(scaled, of_row, of_column));
+        if (beta != 0.0f) scaled = add_c(scaled, to_number(*at(C, ldc, row, col)));
+        *at(D, ldd, row, col) = from_number<T>(finish(scaled, of_row, of_column));
     }
 
     // Stores element (row, col), given its sum.
-    __device__ __forceinline__ void store(int row, int col, float sum) const {
+    __device__ __forceinline__ void store(int row, int col, Number<T> sum) const {
         store_scaled(row, col, scale(sum), bias.of_row(row), bias.of_column(col));
     }
 
     // Element (row, col), given its sum; any value outside of the matrix. ADDS_C: whether beta may be other than 0.
     template <bool ADDS_C = true>
-    __device__ __forceinline__ float element(float sum, int row, int col, float of_row, float of_column) const {
-        float x = scale(sum);
-        if (ADDS_C && beta != 0.0f && (!EDGES || (row < m && col < n))) x = add_c(x, to_float(*at(C, ldc, row, col)));
+    __device__ __forceinline__ Number<T> element(Number<T> sum, int row, int col, Number<T> of_row, Number<T> of_column) const {
+        Number<T> x = scale(sum);
+        if (ADDS_C && beta != 0.0f && (!EDGES || (row < m && col < n))) x = add_c(x, to_number(*at(C, ldc, row, col)));
         return finish(x, of_row, of_column);
     }
 
     // Makes two sums the elements (row, col) and (row, col + 1); col is even. What lies outside of the matrix gets any value.
     // ADDS_C: whether beta may be other than 0.
     template <bool ADDS_C = true>
-    __device__ __forceinline__ void finish_pair(float (&pair)[2], int row, int col, float of_row,
-                                                const float* of_columns) const {
+    __device__ __forceinline__ void finish_pair(Number<T> (&pair)[2], int row, int col, Number<T> of_row,
+                                                const Number<T>* of_columns) const {
         pair[0] = scale(pair[0]);
         pair[1] = scale(pair[1]);
         if (ADDS_C && beta != 0.0f && (!EDGES || row < m)) {
-            float old[2] = {};
+            Number<T> old[2] = {};
             const T* const c = at(C, ldc, row, col);
             if (ALIGNED && (!EDGES || col + 2 <= n)) {
                 load_run<2>(old, c);
             } else {
-                if (!EDGES || col < n) old[0] = to_float(c[0]);
-                if (!EDGES || col + 1 < n) old[1] = to_float(c[1]);
+                if (!EDGES || col < n) old[0] = to_number(c[0]);
+                if (!EDGES || col + 1 < n) old[1] = to_number(c[1]);
             }
             pair[0] = add_c(pair[0], old[0]);
             pair[1] = add_c(pair[1], old[1]);
@@ -113,30 +121,30 @@ struct Result {
     }
 
     // Stores elements (row, col) and (row, col + 1), given their sums; col is even.
-    __device__ __forceinline__ void store_pair(int row, int col, const float* sums, float of_row,
-                                               const float* of_columns) const {
+    __device__ __forceinline__ void store_pair(int row, int col, const Number<T>* sums, Number<T> of_row,
+                                               const Number<T>* of_columns) const {
         if (EDGES && row >= m) return;
-        float pair[] = {sums[0], sums[1]};
+        Number<T> pair[] = {sums[0], sums[1]};
         finish_pair(pair, row, col, of_row, of_columns);
         T* const d = at(D, ldd, row, col);
         if (ALIGNED && (!EDGES || col + 2 <= n)) {
             store_run<2>(d, pair);
         } else {
-            if (!EDGES || col < n) d[0] = from_float<T>(pair[0]);
-            if (!EDGES || col + 1 < n) d[1] = from_float<T>(pair[1]);
+            if (!EDGES || col < n) d[0] = from_number<T>(pair[0]);
+            if (!EDGES || col + 1 < n) d[1] = from_number<T>(pair[1]);
         }
     }
 
     // Stores elements (row, col) to (row, col + 3), given their sums; col is a multiple of 4.
-    __device__ __forceinline__ void store_quad(int row, int col, const float* sums, float of_row,
-                                               const float* of_columns) const {
+    __device__ __forceinline__ void store_quad(int row, int col, const Number<T>* sums, Number<T> of_row,
+                                               const Number<T>* of_columns) const {
         if (EDGES && row >= m) return;
         T* const d = at(D, ldd, row, col);
         const T* const c = at(C, ldc, row, col);
         if (ALIGNED && (!EDGES || col + 4 <= n)) {
-            float quad[] = {scale(sums[0]), scale(sums[1]), scale(sums[2]), scale(sums[3])};
+            Number<T> quad[] = {scale(sums[0]), scale(sums[1]), scale(sums[2]), scale(sums[3])};
             if (beta != 0.0f) {
-                float old[4];
+                Number<T> old[4];
                 load_run<4>(old, c);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) quad[i] = add_c(quad[i], old[i]);
@@ -149,25 +157,29 @@ struct Result {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 if (EDGES && col + i >= n) continue;
-                const float sum = beta == 0.0f ? scale(sums[i]) : add_c(scale(sums[i]), to_float(c[i]));
-                d[i] = from_float<T>(finish(sum, of_row, of_columns[i]));
+                const Number<T> sum = beta == 0.0f ? scale(sums[i]) : add_c(scale(sums[i]), to_number(c[i]));
+                d[i] = from_number<T>(finish(sum, of_row, of_columns[i]));
             }
         }
     }
 
-    __device__ __forceinline__ void store_quad(int row, int col, const float* sums) const {
-        float of_columns[4];
+    __device__ __forceinline__ void store_quad(int row, int col, const Number<T>* sums) const {
+        Number<T> of_columns[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) of_columns[i] = bias.of_column(col + i);
         store_quad(row, col, sums, bias.of_row(row), of_columns);
     }
 
   private:
-    __device__ __forceinline__ float add_c(float scaled, float c) const { return fmaf(beta, c, scaled); }
+    __device__ __forceinline__ Number<T> add_c(Number<T> scaled, Number<T> c) const { return multiplied_and_added(beta, c, scaled); }
 
-    static __device__ __forceinline__ float finish(float x, float of_row, float of_column) {
-        if (BIAS::OF_ROWS) x = __fadd_rn(x, of_row);
-        if (BIAS::OF_COLUMNS) x = __fadd_rn(x, of_column);
-        return ACTIVATION::of<T>(x);
+    static __device__ __forceinline__ Number<T> finish(Number<T> x, Number<T> of_row, Number<T> of_column) {
+        if (BIAS::OF_ROWS) x = added(x, of_row);
+        if (BIAS::OF_COLUMNS) x = added(x, of_column);
+        if constexpr (IS_INTEGER<T>) {
+            return x;  // such results have no activation
+        } else {
+            return ACTIVATION::template of<T>(x);
+        }
     }
 };

@@ -34,7 +34,7 @@ struct StoredTiles : StoredLines<WARPS * SLOTS * 16 * LINE_BYTES> {
     // (warp_biases.cuh).
     template <typename T, int COUNT, typename Biases>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
-                                          const float (&sums)[COUNT], const Biases& biases) {
+                                          const Number<T> (&sums)[COUNT], const Biases& biases) {
         constexpr int BLOCKS = COUNT / 32;
         const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
         row += warp % 4 * 16;
@@ -64,19 +64,19 @@ struct StoredTiles : StoredLines<WARPS * SLOTS * 16 * LINE_BYTES> {
 
   private:
     template <bool ADDS_C, typename T, int COUNT, typename Biases>
-    __device__ __forceinline__ void write(const Result<T>& result, int row, int col, int block, const float (&sums)[COUNT],
+    __device__ __forceinline__ void write(const Result<T>& result, int row, int col, int block, const Number<T> (&sums)[COUNT],
                                           const Biases& biases, unsigned char* slot) const {
         const int lane = threadIdx.x % 32;
-        const float of_rows[] = {result.bias.of_row(row + lane / 4), result.bias.of_row(row + lane / 4 + 8)};
+        const Number<T> of_rows[] = {result.bias.of_row(row + lane / 4), result.bias.of_row(row + lane / 4 + 8)};
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             const int at = 8 * block + i;
-            float of_columns[2];
+            Number<T> of_columns[2];
             biases.get(at, of_columns);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int line = lane / 4 + 8 * half;
-                float pair[] = {sums[4 * at + 2 * half], sums[4 * at + 2 * half + 1]};
+                Number<T> pair[] = {sums[4 * at + 2 * half], sums[4 * at + 2 * half + 1]};
                 result.template finish_pair<ADDS_C>(pair, row + line, col + 8 * at + lane % 4 * 2, of_rows[half], of_columns);
                 store_run<2>(reinterpret_cast<T*>(slot + swizzled(line, i) + lane % 4 * 4), pair);
             }

@@ -9,20 +9,20 @@
 // 64 rows of the sums, with element (row, col) of the product at their corner. own: this thread's first row.
 // biases: of the columns of D (warp_biases.cuh).
 template <typename T, int COUNT, typename Biases>
-__device__ __forceinline__ void store_product(const Result<T>& result, int row, int col, int own, const float (&sums)[COUNT],
+__device__ __forceinline__ void store_product(const Result<T>& result, int row, int col, int own, const Number<T> (&sums)[COUNT],
                                               const Biases& biases) {
     if constexpr (!SWAP_AB) {
         row += own;
-        const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 1)};
+        const Number<T> of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 1)};
         store_pairs<1>(result, row, col, sums, of_rows, biases);
     } else {
         const int of_d = row + own;  // column
-        const float of_columns[] = {result.bias.of_column(of_d), result.bias.of_column(of_d + 1)};
+        const Number<T> of_columns[] = {result.bias.of_column(of_d), result.bias.of_column(of_d + 1)};
 #pragma unroll
         for (int i = 0; i < COUNT / 2; ++i) {
             keep(col);
             const int at = i / 2 * 4 + i % 2, at_row = col + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
-            const float pair[] = {sums[at], sums[at + 2]};
+            const Number<T> pair[] = {sums[at], sums[at + 2]};
             result.store_pair(at_row, of_d, pair, result.bias.of_row(at_row), of_columns);
         }
     }

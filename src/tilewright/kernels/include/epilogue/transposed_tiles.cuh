@@ -33,7 +33,7 @@ struct ResultTiles : StoredTiles<WARPS, SLOTS> {
     // The `part`-th 64 rows of this tile, with element (row, col) at their corner. map: of D.
     template <typename T, int COUNT, typename Biases>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
-                                          const float (&sums)[COUNT], const Biases& biases) {
+                                          const Number<T> (&sums)[COUNT], const Biases& biases) {
         if constexpr (Base::template by_tma<T>) {
             Base::store(result, map, matrix, part, row, col, sums, biases);
         } else {
@@ -55,7 +55,7 @@ struct LaneBiases {
 #pragma unroll
         for (int i = 0; i < 2 * PARTS; ++i) {
             const int at = col + i / 2 * 64 + own_column() + i % 2 * 8;
-            of_columns[i / 2][i % 2] = from_float<T>(at < bias.n ? bias.of_column(at) : 0.0f);
+            of_columns[i / 2][i % 2] = from_number<T>(at < bias.n ? bias.of_column(at) : Number<T>{});
         }
     }
 };
@@ -69,8 +69,8 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
 
     template <typename T, int COUNT, int PARTS>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
-                                          const float (&sums)[COUNT], const LaneBiases<T, PARTS>& biases) {
-        const float of_columns[] = {to_float(biases.of_columns[part][0]), to_float(biases.of_columns[part][1])};
+                                          const Number<T> (&sums)[COUNT], const LaneBiases<T, PARTS>& biases) {
+        const Number<T> of_columns[] = {to_number(biases.of_columns[part][0]), to_number(biases.of_columns[part][1])};
         if constexpr (!Base::template by_tma<T>) {
             store_elements(result, row, col, sums, of_columns);
         } else {
@@ -95,32 +95,32 @@ struct ResultTiles<true, WARPS, SLOTS> : StoredTiles<WARPS, SLOTS> {
 
     // Makes elements of D of the sums from the `first` on, of 64 rows.
     template <bool ADDS_C, typename T, int COUNT>
-    static __device__ __forceinline__ void finish(const Result<T>& result, int first, int row, int col, const float (&sums)[COUNT],
-                                                  const float (&of_columns)[2], unsigned (&words)[16]) {
+    static __device__ __forceinline__ void finish(const Result<T>& result, int first, int row, int col, const Number<T> (&sums)[COUNT],
+                                                  const Number<T> (&of_columns)[2], unsigned (&words)[16]) {
 #pragma unroll
         for (int i = first; i < first + 32 && i < COUNT; ++i) {
             const int at_row = row_of(col, i);
-            const float of_row = result.bias.of_row(at_row);
-            const float x = result.template element<ADDS_C>(sums[i], at_row, column_of(row, i), of_row, of_columns[i / 2 % 2]);
-            reinterpret_cast<T*>(words)[i - first] = from_float<T>(x);
+            const Number<T> of_row = result.bias.of_row(at_row);
+            const Number<T> x = result.template element<ADDS_C>(sums[i], at_row, column_of(row, i), of_row, of_columns[i / 2 % 2]);
+            reinterpret_cast<T*>(words)[i - first] = from_number<T>(x);
         }
     }
 
     // By threads, row by row: with a check of each element the compiler has too many in hand, and spills.
     template <typename T, int COUNT>
-    static __device__ __forceinline__ void store_elements(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
-                                                          const float (&of_columns)[2]) {
+    static __device__ __forceinline__ void store_elements(const Result<T>& result, int row, int col, const Number<T> (&sums)[COUNT],
+                                                          const Number<T> (&of_columns)[2]) {
 #pragma unroll
         for (int i = 0; i < COUNT; i += i % 2 ? 3 : 1) {  // the first of two sums of a row
             keep(col);  // else all rows' addresses are computed at once
             const int at_row = row_of(col, i), at_col = column_of(row, i);
             if (EDGES && at_row >= result.m) continue;
-            const float of_row = result.bias.of_row(at_row);
-            const float elements[] = {result.element(sums[i], at_row, at_col, of_row, of_columns[0]),
+            const Number<T> of_row = result.bias.of_row(at_row);
+            const Number<T> elements[] = {result.element(sums[i], at_row, at_col, of_row, of_columns[0]),
                                       result.element(sums[i + 2], at_row, at_col + 8, of_row, of_columns[1])};
             T* const d = at(result.D, result.ldd, at_row, at_col);
-            if (!EDGES || at_col < result.n) d[0] = from_float<T>(elements[0]);
-            if (!EDGES || at_col + 8 < result.n) d[8] = from_float<T>(elements[1]);
+            if (!EDGES || at_col < result.n) d[0] = from_number<T>(elements[0]);
+            if (!EDGES || at_col + 8 < result.n) d[8] = from_number<T>(elements[1]);
         }
     }
 

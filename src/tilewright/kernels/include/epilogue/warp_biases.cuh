@@ -19,24 +19,24 @@ class WarpBiases {
     }
 
     // This lane's pair of columns 8 * i to 8 * i + 7.
-    __device__ __forceinline__ void get(int i, float (&pair)[2]) const {
+    __device__ __forceinline__ void get(int i, Number<T> (&pair)[2]) const {
         unsigned word = 0;
         if constexpr (BIAS::OF_COLUMNS) word = __shfl_sync(0xffffffff, held[i / 8], i % 8 * 4 + threadIdx.x % 4);
-        pair[0] = to_float(reinterpret_cast<const T*>(&word)[0]);
-        pair[1] = to_float(reinterpret_cast<const T*>(&word)[1]);
+        pair[0] = to_number(reinterpret_cast<const T*>(&word)[0]);
+        pair[1] = to_number(reinterpret_cast<const T*>(&word)[1]);
     }
 
   private:
     unsigned held[(COLS + 63) / 64];
 };
 
-// Of float32 values there are too many to hold: they are loaded where they are used.
+// Of values of 32 bits there are too many to hold: they are loaded where they are used.
 template <typename T, int COLS>
 class WarpBiases<T, COLS, false> {
   public:
     __device__ __forceinline__ WarpBiases(const Bias<T>& bias, int col) : bias(bias), own(col + threadIdx.x % 4 * 2) {}
 
-    __device__ __forceinline__ void get(int i, float (&pair)[2]) const {
+    __device__ __forceinline__ void get(int i, Number<T> (&pair)[2]) const {
         pair[0] = bias.of_column(own + 8 * i);
         pair[1] = bias.of_column(own + 8 * i + 1);
     }

@@ -94,8 +94,8 @@ __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const P
 // PLAIN: C is not added, and rows consist of whole pieces. What need not be asked then is not in the way: processors wait for
 // instructions that they have to jump to.
 template <bool PLAIN, typename T, int COUNT, typename Biases>
-__device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
-                                             const float (&of_rows)[2], const Biases& biases) {
+__device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const Number<T> (&sums)[COUNT],
+                                             const Number<T> (&of_rows)[2], const Biases& biases) {
     constexpr int PAIRS = COUNT / 4;  // of a row
     // Where rows are not aligned in any case: without checks, too much is computed at once for the registers.
     constexpr bool CHECKS = EDGES || !ALIGNED;
@@ -111,9 +111,9 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
 #pragma unroll
             for (int i = first; i < first + 4 && i < PAIRS; ++i) {
                 const int at_col = col + 8 * i + static_cast<int>(threadIdx.x % 4) * 2;
-                float of_columns[2];
+                Number<T> of_columns[2];
                 biases.get(i, of_columns);
-                float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
+                Number<T> pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
                 result.template finish_pair<!PLAIN>(pair, at_row, at_col, of_rows[half], of_columns);
                 store_run<2>(reinterpret_cast<T*>(&words[i - first]), pair);
             }
@@ -125,11 +125,11 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
 
 // The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are STRIDE.
 template <int STRIDE = 8, typename T, int COUNT, typename Biases>
-__device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
-                                            const float (&of_rows)[2], const Biases& biases) {
+__device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const Number<T> (&sums)[COUNT],
+                                            const Number<T> (&of_rows)[2], const Biases& biases) {
 #pragma unroll
     for (int i = 0; i < COUNT / 4; ++i) {
-        float of_columns[2];
+        Number<T> of_columns[2];
         biases.get(i, of_columns);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -142,10 +142,10 @@ __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, in
 // The 16 rows that a warp has sums of (mma.cuh, or its part of wgmma.cuh), with element (row, col) of the result at their corner.
 // biases: of these columns (warp_biases.cuh).
 template <typename T, int COUNT, typename Biases>
-__device__ __forceinline__ void store_warp(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+__device__ __forceinline__ void store_warp(const Result<T>& result, int row, int col, const Number<T> (&sums)[COUNT],
                                            const Biases& biases) {
     row += threadIdx.x % 32 / 4;
-    const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
+    const Number<T> of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
     if constexpr (sizeof(T) == 2) {
         // With an activation, code of both kinds takes too many registers.
         if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void store_warp(const Result<T>& result, int row, int
 
 // The 64 rows that a warpgroup has sums of, in the same way.
 template <typename T, int COUNT, typename Biases>
-__device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+__device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const Number<T> (&sums)[COUNT],
                                                 const Biases& biases) {
     store_warp(result, row + threadIdx.x % 128 / 32 * 16, col, sums, biases);
 }

@@ -130,8 +130,8 @@ struct RangeCheck {
 
 // Whether one of a lane's sums (mma.cuh) is smaller than `least`, as they lie from an element of D on that has `rows` and `cols` up
 // to the last.
-template <int COUNT>
-__device__ __forceinline__ bool sums_too_small(const float (&sums)[COUNT], float least, int lane, int rows, int cols) {
+template <typename Sum_, int COUNT>
+__device__ __forceinline__ bool sums_too_small(const Sum_ (&sums)[COUNT], float least, int lane, int rows, int cols) {
     if (least == 0.0f) return false;
     const int row = lane / 4, col = lane % 4 * 2;
     bool small = false;

@@ -52,11 +52,12 @@ class PartsOfBlock {
     }
 
     // By a warpgroup that multiplies: looks at its sums of 64 rows, from an element of D on that has `rows` and `cols` up to the last.
-    template <int COUNT>
-    __device__ __forceinline__ void look(const float (&sums)[COUNT], int rows, int cols) {
-        if (SPLIT_PARTS == 1) return;
-        const int thread = thread_index();
-        if (sums_too_small(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&falls_back, 1);
+    template <typename Sums>
+    __device__ __forceinline__ void look(const Sums& sums, int rows, int cols) {
+        if constexpr (SPLIT_PARTS > 1) {
+            const int thread = thread_index();
+            if (sums_too_small(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&falls_back, 1);
+        }
     }
 
     // By all threads, when all stages have been read and all sums stored: computes the block's tiles in float32 where parts do not

@@ -17,12 +17,12 @@ class BlockSums {
   public:
     static constexpr int COUNT = KEPT * TEAM;
 
-    template <typename Finish>
-    static __device__ __forceinline__ void add(const float* sums, const Workspace& workspace, int tile, int tiles, int split,
+    template <typename T, typename Finish>
+    static __device__ __forceinline__ void add(const T* sums, const Workspace& workspace, int tile, int tiles, int split,
                                                int splits, const Finish& finish) {
-        __shared__ float gathered[ROUND][THREADS];
+        __shared__ T gathered[ROUND][THREADS];
         __shared__ bool last;
-        float* own = workspace.sums + (static_cast<long long>(split) * tiles + tile) * COUNT;
+        T* own = reinterpret_cast<T*>(workspace.sums) + (static_cast<long long>(split) * tiles + tile) * COUNT;
 #pragma unroll
         for (int top = 0; top < KEPT; top += ROUND) {
             if (top > 0) __syncthreads();  // the round before has been read
@@ -31,7 +31,7 @@ class BlockSums {
             __syncthreads();
 #pragma unroll 1
             for (int i = threadIdx.x; i < min(ROUND, KEPT - top) * TEAM; i += THREADS) {
-                float sum = 0.0f;
+                T sum = {};
 #pragma unroll
                 for (int g = 0; g < TEAMS; ++g) sum += gathered[i / TEAM][g * TEAM + i % TEAM];
                 if (splits > 1) {
@@ -51,18 +51,18 @@ class BlockSums {
         }
         __syncthreads();
         if (!last) return;
-        float totals[EACH] = {};
+        T totals[EACH] = {};
         const int adder = ADDERS > 1 ? threadIdx.x / COUNT : 0;
-        const float* all = workspace.sums + static_cast<long long>(tile) * COUNT + (threadIdx.x - adder * COUNT);
+        const T* all = reinterpret_cast<const T*>(workspace.sums) + static_cast<long long>(tile) * COUNT + (threadIdx.x - adder * COUNT);
         for (int first = adder; adder < ADDERS && first < splits; first += TOGETHER * ADDERS) {
 #pragma unroll
             for (int t = 0; t < TOGETHER; ++t) {
                 const int s = first + t * ADDERS;
-                const float* theirs = all + static_cast<long long>(s) * tiles * COUNT;
+                const T* theirs = all + static_cast<long long>(s) * tiles * COUNT;
 #pragma unroll
                 for (int i = 0; i < EACH; ++i) {
                     const bool exists = ADDERS > 1 || threadIdx.x + i * THREADS < COUNT;
-                    totals[i] += s < splits && exists ? theirs[i * THREADS] : 0.0f;
+                    totals[i] += s < splits && exists ? theirs[i * THREADS] : T{};
                 }
             }
         }

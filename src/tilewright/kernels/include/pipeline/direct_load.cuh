@@ -6,8 +6,8 @@
 
 // The element at x, or 0 where that lies outside its matrix.
 template <typename T>
-__device__ __forceinline__ float load_element(const T* x, bool inside) {
-    return EDGES && !inside ? 0.0f : to_float(*x);
+__device__ __forceinline__ Number<T> load_element(const T* x, bool inside) {
+    return EDGES && !inside ? Number<T>{} : to_number(*x);
 }
 
 // How a group of threads is arranged over a factor that it loads. Its sides are rows of A or columns of B.
@@ -35,7 +35,7 @@ struct DirectLoad {
     // the thread's; it becomes that of side first + COUNT where ALONG_K. `left` sides of the matrix are left from the thread's
     // first on: sides past it are loaded from the last ones, or from what fills up a row in memory.
     template <int COUNT, int COUNT_K, typename T>
-    static __device__ __forceinline__ void load(float (&x)[COUNT][COUNT_K], const T*& next, int ld, int first, int left) {
+    static __device__ __forceinline__ void load(Number<T> (&x)[COUNT][COUNT_K], const T*& next, int ld, int first, int left) {
         if constexpr (ALONG_K) {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) {
@@ -50,7 +50,7 @@ struct DirectLoad {
                 for (int i = 0; i < COUNT; i += WIDTH) {
                     const int last = max(left - 1, 0) & -WIDTH;
                     const int side = EDGES && first + i > 0 ? min(side_of(first + i), last) : side_of(first + i);
-                    float run[WIDTH];
+                    Number<T> run[WIDTH];
                     load_run<WIDTH>(run, ::at(next, ld, k_of(d), side));
 #pragma unroll
                     for (int w = 0; w < WIDTH; ++w) x[i + w][d] = run[w];
@@ -61,7 +61,7 @@ struct DirectLoad {
 
     // Loads elements of which left_k lie inside along k, and `left` along the sides; the others are 0.
     template <int COUNT, int COUNT_K, typename T>
-    static __device__ __forceinline__ void load_last(float (&x)[COUNT][COUNT_K], const T* X, int ld, int first, int left,
+    static __device__ __forceinline__ void load_last(Number<T> (&x)[COUNT][COUNT_K], const T* X, int ld, int first, int left,
                                                      int left_k) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {

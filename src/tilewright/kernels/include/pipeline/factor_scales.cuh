@@ -1,6 +1,6 @@
-// Scales of float8 factors (Scales). FACTOR_SCALES says where they are multiplied by:
+// Scales of factors of 8 bits (Scales). FACTOR_SCALES says where they are multiplied by:
 //   0  there are none
-//   1  sums, at the end: scales are those of rows and columns
+//   1  sums, at the end: scales are those of rows and columns; of sums of integers as floats, unless results are int32
 //   2  what tensor cores made of 128 k, as threads add that to their sums: scales are of blocks (BlockScales)
 //
 // Scales of rows and columns are multiplied by at the end, before alpha; one scale of a matrix is a vector whose step is 0, so
@@ -18,6 +18,9 @@
 #pragma once
 
 #include "operands.cuh"
+
+using Begun = Number<FACTOR>;                                             // sums of products that begin anew
+using Sum = decltype(either<FACTOR_SCALES == 2>(float(), Begun()));  // of products; of blocks of integers, of scaled sums
 
 constexpr int BLOCK_SIDES = 128;  // columns of B in a block
 
@@ -43,7 +46,8 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int PARTS, int COLS, int HIGH = 64, int STRIDE = 8, bool EXIST = FACTOR_SCALES == 1, bool IN_REGISTERS = PARTS * COLS / 2 <= 128>
+template <int PARTS, int COLS, int HIGH = 64, int STRIDE = 8, bool EXIST = FACTOR_SCALES == 1 && !IS_INTEGER<RESULT>,
+          bool IN_REGISTERS = PARTS * COLS / 2 <= 128>
 struct SumScales {
     // Of sums of an m x n result, the thread's first in row `row`, the part's in column `col`. multiplied: whether anything has been;
     // else scales are 1.
@@ -89,7 +93,8 @@ struct SumScales<PARTS, COLS, HIGH, STRIDE, true, false> {
 template <int PARTS, int COLS, int HIGH, int STRIDE, bool IN_REGISTERS>
 struct SumScales<PARTS, COLS, HIGH, STRIDE, false, IN_REGISTERS> {
     __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
-    __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
+    template <typename Sums>
+    __device__ __forceinline__ void scale(int, Sums&) const {}
 };
 
 // Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or HIGH = 16 of a warp, and of its tile's

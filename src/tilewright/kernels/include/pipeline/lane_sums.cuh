@@ -16,16 +16,16 @@ __host__ __device__ constexpr int kept_sums() {
 
 // Adds the sums of a warp's lanes STRIDE and less from each other, down to NEAREST. At the end a lane has kept_sums of them;
 // where they cannot be halved both lanes have all.
-template <int STRIDE, int NEAREST, int COUNT>
-__device__ __forceinline__ void add_lanes(float* sums) {
+template <int STRIDE, int NEAREST, int COUNT, typename T>
+__device__ __forceinline__ void add_lanes(T* sums) {
     if constexpr (STRIDE >= NEAREST) {
         constexpr bool HALVES = COUNT % 2 == 0;
         constexpr int LEFT = HALVES ? COUNT / 2 : COUNT;
         const bool upper = HALVES && threadIdx.x & STRIDE;
 #pragma unroll
         for (int i = 0; i < LEFT; ++i) {
-            const float own = upper ? sums[i + COUNT - LEFT] : sums[i];
-            const float other = upper ? sums[i] : sums[i + COUNT - LEFT];
+            const T own = upper ? sums[i + COUNT - LEFT] : sums[i];
+            const T other = upper ? sums[i] : sums[i + COUNT - LEFT];
             sums[i] = own + __shfl_xor_sync(0xffffffff, other, STRIDE);
         }
         add_lanes<STRIDE / 2, NEAREST, LEFT>(sums);

@@ -88,7 +88,7 @@ struct RegisterOperand {
 
     // Starts the product of 64 rows of A, loaded so, and of B.
     template <int COUNT>
-    __device__ __forceinline__ void multiply(float (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
+    __device__ __forceinline__ void multiply(Sum (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
         multiply_async<TypeOfA, TypeOfB>(sums, elements[step][part], b, adds);
     }
 
@@ -108,9 +108,9 @@ struct RegisterOperand<PARTS, false> {
 
 // The products of a stage that begin anew, of one part of A after the other.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_parts(const Stage& stage, int first, float (&sums)[PARTS][COUNT], const StepScales& scales,
+__device__ __forceinline__ void multiply_parts(const Stage& stage, int first, Sum (&sums)[PARTS][COUNT], const StepScales& scales,
                                                RegisterOperand<PARTS>& a_registers) {
-    float partial[COUNT];
+    Begun partial[COUNT];
     a_registers.load_all(stage.A[0], first);
 #pragma unroll
     for (int i = 0; i < PARTS; ++i) {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void multiply_parts(const Stage& stage, int first, fl
 
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Partial<COUNT>& partial,
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, Sum (&sums)[PARTS][COUNT], Partial<COUNT>& partial,
                                                Partial<COUNT>& partial_before, const StepScales& scales, RegisterOperand<PARTS>& a_registers) {
     if constexpr (PARTIAL_BUFFERS > 1) {
         multiply_ahead(stage, first, sums[0], partial, partial_before, scales);

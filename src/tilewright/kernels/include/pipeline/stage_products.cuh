@@ -1,4 +1,4 @@
-// The products of one step along k: of the tiles in a stage, onto sums in registers.
+// The products of one step along k: of the tiles in a stage, onto sums in registers; of integers onto int32, exactly.
 //
 // A factor of float32 is the sum of SPLIT_PARTS matrices of 16-bit elements, each of which has the bits that those before it leave:
 // x = x0 + x1 + x2. Products of parts whose numbers add up to less than SPLIT_PARTS are made, the least first:
@@ -61,7 +61,7 @@ __device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, 
 
 // sums += what tensor cores have made of a step, all of whose products have been waited for, times its scales.
 template <int COUNT, typename Scale>
-__device__ __forceinline__ void promote(float (&sums)[COUNT], const float (&partial)[COUNT], const Scale& scale, float share = 1) {
+__device__ __forceinline__ void promote(Sum (&sums)[COUNT], const Begun (&partial)[COUNT], const Scale& scale, float share = 1) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         sums[i] += SCALED || FACTOR_SCALES == 2 ? share * scale.of(i) * partial[i] : partial[i];
@@ -71,7 +71,7 @@ __device__ __forceinline__ void promote(float (&sums)[COUNT], const float (&part
 // sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B` (stage_tiles.cuh).
 // scales: of this step, `step_scales`.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT],
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, Sum (&sums)[PARTS][COUNT],
                                                const StepScales& scales) {
     constexpr Major A = Stage::MAJOR_A, B = Stage::MAJOR_B;
     constexpr int STEPS = LINE_BYTES / STEP_BYTES;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
     } else {
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
-            float partial[COUNT];
+            Begun partial[COUNT];
             const auto scale = scales.template of_part<COUNT>(i);
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
                 multiply_async<A, B, TypeOfA, TypeOfB>(partial, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
@@ -120,13 +120,13 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
 
 // Partial sums of one step, where PARTIAL_BUFFERS is 2.
 template <int COUNT>
-using Partial = float[PARTIAL_BUFFERS > 1 ? COUNT : 1];
+using Partial = Begun[PARTIAL_BUFFERS > 1 ? COUNT : 1];
 
 // sums += what was made of the step before, while the product of 64 rows of `stage.A`, from `first` on, and of `stage.B` is made.
 // scales: of the step before.
 template <typename Stage, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, float (&sums)[COUNT], float (&partial)[COUNT],
-                                               float (&partial_before)[COUNT], const StepScales& scales) {
+__device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, Sum (&sums)[COUNT], Begun (&partial)[COUNT],
+                                               Begun (&partial_before)[COUNT], const StepScales& scales) {
     fence_sums(partial);
 #pragma unroll
     for (int k = 0; k < LINE_BYTES / STEP_BYTES; ++k) {
@@ -140,7 +140,7 @@ __device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, fl
 
 // Ends with the last step.
 template <int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void finish_products(float (&sums)[PARTS][COUNT], Partial<COUNT>& partial, const StepScales& scales) {
+__device__ __forceinline__ void finish_products(Sum (&sums)[PARTS][COUNT], Partial<COUNT>& partial, const StepScales& scales) {
     if constexpr (PARTIAL_BUFFERS > 1) {
         wait_products<0>(partial);
         promote(sums[0], partial, scales.template of_part<COUNT>(0));

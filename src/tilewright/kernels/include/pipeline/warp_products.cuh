@@ -68,7 +68,7 @@ struct WarpBlockScales {
 // sums += the products of the warp's part of `from`, whose element (row, col) is at its corner. scales: of this step.
 template <typename Scales_>
 __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, int col, const Scales_& scales,
-                                              float (&sums)[ROWS][4 * COLS]) {
+                                              Sum (&sums)[ROWS][4 * COLS]) {
     unsigned a[ROWS][4], b[SPLIT_PARTS][COLS][2];
     if constexpr (PROMOTE == 0) {
 #pragma unroll
@@ -78,12 +78,12 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
             multiply_fragments<FACTOR, FACTOR_B>(sums, a, b[0]);
         }
     } else {
-        float partial[ROWS][4 * COLS];
+        Begun partial[ROWS][4 * COLS];
         const auto begin = [&]() {
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
-                for (int j = 0; j < 4 * COLS; ++j) partial[i][j] = 0.0f;
+                for (int j = 0; j < 4 * COLS; ++j) partial[i][j] = Begun{};
             }
         };
         const auto promote = [&](float share) {

@@ -3,6 +3,7 @@
 
 #include "ptx/float8.cuh"
 #include "ptx/half.cuh"
+#include "ptx/integers.cuh"
 
 template <typename T>
 struct FactorNames;
@@ -25,6 +26,15 @@ struct FactorNames<float8_e4m3> {
 template <>
 struct FactorNames<float8_e5m2> {
     static constexpr char TYPE[] = "e5m2", K[] = "32";
+};
+
+template <>
+struct FactorNames<int8> {
+    static constexpr char TYPE[] = "s8", K[] = "32";
+};
+template <>
+struct FactorNames<uint8> {
+    static constexpr char TYPE[] = "u8", K[] = "32";
 };
 
 // How wgmma names the k and the types of a product whose A is in registers, and not of 16 bits.

@@ -1,8 +1,10 @@
 // Products of matrices by a warpgroup, 128 threads that hold the sums together (wgmma; sm_90a alone).
 //
 // A is 64 x 16 and B 16 x N, of __half or __nv_bfloat16; or A is 64 x 8 and B 8 x N, of floats of which the tensor cores look at
-// TF32's bits alone, the first 19; or A is 64 x 32 and B 32 x N, of 8 bits, each of one of the two types. Both are in shared
-// memory, where a matrix descriptor says how they lie; floats and 8 bits along k. The 64 x N sums are floats in registers, N a multiple of 8 up to 256: of thread t, sum v0 + 2 * v1 + 4 * v2 is in
+// TF32's bits alone, the first 19; or A is 64 x 32 and B 32 x N, of 8 bits, each of one of the two floating-point types, or of the two of
+// integers. Both are in shared memory, where a matrix descriptor says how they lie; floats and 8 bits along k. The 64 x N sums are floats
+// in registers, N a multiple of 8 up to 256; of integers ints, and N at most 24 or a multiple of 16. Of thread t, sum v0 + 2 * v1 + 4 * v2
+// is in
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        column  8 * v2 + t % 4 * 2 + v0
 //
@@ -44,8 +46,8 @@ __device__ __forceinline__ void fence_sums(Sums& sums, Registers& a) {
 }
 
 // Starts sums += A * B, or with adds = false sums = A * B. T, U: element types of A and of B.
-template <Major A, Major B, typename T, typename U = T, int COUNT>
-__device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b,
+template <Major A, Major B, typename T, typename U = T, typename Sum, int COUNT>
+__device__ __forceinline__ void multiply_async(Sum (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b,
                                                bool adds = true) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
     static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 and of 8 bits lie along k");
@@ -54,8 +56,8 @@ __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescr
 }
 
 // The same with A in registers. B's lines lie along k.
-template <typename T, typename U = T, int COUNT>
-__device__ __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b,
+template <typename T, typename U = T, typename Sum, int COUNT>
+__device__ __forceinline__ void multiply_async(Sum (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b,
                                                bool adds = true) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
     WgmmaColumns<2 * COUNT>::template start<T, U>(sums, a, b.bits, adds);
