@@ -49,6 +49,7 @@ class Bare:
 
         macros: dict[str, int | str] = {
             "FACTOR": ELEMENT_TYPES[self.dtype].cpp,
+            "RESULT": "float",
             "OWN_ROWS": self.rows,
             "BN": self.columns,
         }

@@ -301,7 +301,8 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         ),
         (
             ["--out-dtype", "float64"],
-            "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, int32, got 'float64'",
+            "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, int32, "
+            "got 'float64'",
         ),
         (["--layout", "NX"], "layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"),
         (["--activation", "rellu"], "got 'rellu'; did you mean 'relu'?"),

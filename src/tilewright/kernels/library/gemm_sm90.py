@@ -21,12 +21,11 @@ Parameters are ways to use one loop:
                        eights, of more than its columns where BN is no multiple of them. Large tiles, and rows that
                        straddle lines of the L2 cache (1000).
     CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER_M, a grid of up to eight blocks loads both.
-    Rows
-                       that straddle lines of the L2 cache (2056), few rows of a column-major A.
-    TMA_STORE_STAGES             16-bit results go through shared memory, and the copy engine stores them: the next tile
-    is
+                       Rows that straddle lines of the L2 cache (2056); few rows, which all blocks load.
+    TMA_STORE_STAGES   16-bit results go through shared memory, and the copy engine stores them: the next tile is
                        multiplied meanwhile. Most problems with tiles of whole lines.
-    SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
+    SPLITS             blocks of a cluster, or of several grids of blocks that load for each other, share the k of one
+                       tile and add up their sums. Few tiles, long k.
     SWAP_AB            D^T = B^T A^T is computed, of 16 or 8 bits: BM and CLUSTER_M are of columns of D, BN and
                        CLUSTER_N of rows, and GROUP_M of columns of tiles. A few hundred rows: tiles have any multiple
                        of 8.

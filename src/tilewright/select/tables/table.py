@@ -179,9 +179,9 @@ class Table:
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
         """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
-        by_case = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}", {})
-        for case in same_speed_cases(timed_case(problem)) if by_case else ():
-            if found := by_case.get(case):
+        lines = self._lines.get(f"{problem.m} {problem.n} {problem.k} {problem.batch}", ())
+        for case in same_speed_cases(timed_case(problem)) if lines else ():
+            if found := [line for same, *line in lines if same == case]:
                 dense = problem_of(problem.m, problem.n, problem.k, case, problem.batch)
                 if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
                     yield from self._entries_of(found)
@@ -189,8 +189,8 @@ class Table:
 
     def entries_of(self, case: str) -> Iterator[Entry]:
         """Entries of the problems of a case and of that of a type that takes the same time."""
-        same, problems = same_speed_cases(case), self._lines.values()
-        return self._entries_of(line for one in same for by_case in problems for line in by_case.get(one, ()))
+        every = [line for lines in self._lines.values() for line in lines]
+        return self._entries_of(line for one in same_speed_cases(case) for same, *line in every if same == one)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -198,16 +198,16 @@ class Table:
         return tuple(self._entries_of((case, line) for case, lines in self.cases.items() for line in lines))
 
     @cached_property
-    def _lines(self) -> dict[str, dict[str, list[tuple[str, str]]]]:
-        """Problems' cases and lines, by sizes and then by the case whose products take the same time."""
-        found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    def _lines(self) -> dict[str, list[tuple[str, str, str]]]:
+        """By sizes, problems' lines after the case whose products take the same time, and their own."""
+        found: dict[str, list[tuple[str, str, str]]] = {}
         for case, lines in self.cases.items():
             same = same_speed_cases(case)[0]
             for line in lines:
-                found.setdefault(line.partition("|")[0], {}).setdefault(same, []).append((case, line))
+                found.setdefault(line.partition("|")[0], []).append((same, case, line))
         return found
 
-    def _entries_of(self, problems: Iterable[tuple[str, str]]) -> Iterator[Entry]:
+    def _entries_of(self, problems: Iterable[Sequence[str]]) -> Iterator[Entry]:
         """The measurements of problems, each given by its case and its line."""
         for case, line in problems:
             sizes, *cells = line.split("|")
