@@ -15,7 +15,7 @@ from tilewright.api.out_of_core import host as on_host
 from tilewright.api.planned_call import PlannedCall
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, scalars_of
-from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.dtypes import COMPLEX, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem
 from tilewright.kernels.kernel import Kernel
@@ -158,7 +158,7 @@ def matmul(
         if scaled or fast_accumulate:
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
         call = _read_unrecorded(request, arrays, alpha, beta, prepared, "devices and memory_limit")
-        if call.a.dtype in FLOAT8:
+        if call.a.dtype not in RESULTS:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
         return _beyond(call, arrays, devices, memory_limit)
     library, alike, records = read_library(arrays)
@@ -300,6 +300,8 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
             "that is not recorded, as b.detach() of a tensor that wants a gradient"
         )
     operand = library.read("b", b, library.stream(b) or LEGACY_STREAM)
+    if operand.dtype == COMPLEX:
+        raise DtypeError(f"b has element type {COMPLEX}, and each product writes what its kernel reads: pass b itself")
     if len(operand.shape) < 2:
         raise ArrayError(f"b must be a matrix or a batch of matrices to be prepared, got {size(operand.shape)}")
     if not described(operand.view):
@@ -477,7 +479,8 @@ class ProductPlan:
             ArrayError: an array is of another kind; the message says what differs.
         """
         if type(alpha) is not float or type(beta) is not float:
-            alpha, beta = scalars_of(alpha, beta)  # the launcher takes numbers
+            numbers = scalars_of(alpha, beta)  # the launcher takes real ones
+            alpha, beta = alpha if numbers.factor_b != 1 else numbers.alpha, numbers.beta
         prepared, b = _prepared(b)
         key = self._key if prepared is None else (self._key, prepared.key)
         launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tilewright.api.arrays.libraries import number_of
-from tilewright.core.dtypes import DTYPES
+from tilewright.core.dtypes import ARRAYS
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, ProblemError, nearest
 from tilewright.core.problem import FAST, Epilogue, Scalars, precision_of
 from tilewright.kernels import resolve
@@ -119,9 +119,9 @@ def dtype_name(dtype: Any) -> str | None:
         return None
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
     name = str(name).removeprefix("torch.")
-    if name not in DTYPES:
-        near = nearest(name, DTYPES, listed=True)
-        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{near}")
+    if name not in ARRAYS:
+        near = nearest(name, ARRAYS, listed=True)
+        raise DtypeError(f"out_dtype must be one of {', '.join(ARRAYS)}, got {dtype!r}{near}")
     return name
 
 

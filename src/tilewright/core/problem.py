@@ -326,15 +326,28 @@ class Scalars(NamedTuple):
 
     alpha: float = 1.0
     beta: float = 0.0
+    factor_b: complex = 1
+    """Number that B of a complex product is multiplied by: alpha where it is not real, and then alpha is 1."""
+
+    @property
+    def alpha_re(self) -> float:
+        return self.factor_b.real
+
+    @property
+    def alpha_im(self) -> float:
+        return self.factor_b.imag
 
     @classmethod
     def checked(cls, alpha: Any, beta: Any) -> "Scalars":
         """Scalars from what a caller gave: 0 where they are 0 in float32, as kernels are given them.
 
         Raises:
-            ProblemError: one is not a real number, or is finite and float32 does not hold it.
+            ProblemError: beta is not a real number, alpha no number, or one is finite and float32 does not hold it.
         """
         if not (type(alpha) is type(beta) is float and -_MOST <= alpha <= _MOST and -_MOST <= beta <= _MOST):
+            if isinstance(alpha, complex) and alpha.imag and alpha == alpha and _held(alpha.real) and _held(alpha.imag):
+                return cls.checked(1.0, beta)._replace(factor_b=alpha)
+            alpha, beta = [one.real if isinstance(one, complex) and not one.imag else one for one in (alpha, beta)]
             for name, value in (("alpha", alpha), ("beta", beta)):
                 if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
                     raise ProblemError(f"{name} must be a number, got {value!r}")

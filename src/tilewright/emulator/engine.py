@@ -335,7 +335,11 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     """The operands of a launch, as they lie in memory."""
     problem, kernel = launch.job.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
-    found = [array for copy in launch.job.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
+    found = []
+    for x, copy in zip("ab", launch.job.copies, strict=False):
+        if copy.lines:
+            source, shift = launch.job.sources[f"from_{copy.name.lower() if kernel.splits else x}"]
+            found += _copied(copy, addresses, addresses[source] + shift, problem.batch)
     for name in ("range_a", "range_b"):
         if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "cached":
             words = Matrix(addresses["cached"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
@@ -370,15 +374,12 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     return found
 
 
-def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
-    """An operand, and what it is copied to."""
+def _copied(copy: Copy, addresses: dict[str, int], pointer: int, batch: int) -> list[Array]:
+    """An operand at this address, and what it is copied to."""
     count, length = (copy.length, copy.lines) if copy.across else (copy.lines, copy.length)
     lying = Layout("row", copy.ld_from, copy.matrix_stride)
-    found = [
-        Array(copy.name, matrix)
-        for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
-    ]
-    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.lines
+    found = [Array(copy.name, matrix) for matrix in _matrices(pointer, lying, count, length, batch, copy.dtype, 1)]
+    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.times * copy.lines
     unit = together(copy.split.dtype)
     written = round_up(copy.length, unit)
     parts = Matrix(where, lines, written, copy.ld, copy.split.dtype)

@@ -427,7 +427,7 @@ REFUSED = {
     "complex": (
         lambda a: tilewright.matmul(a.astype("complex64"), B),
         DtypeError,
-        "a has element type complex64; .*: a.real and a.imag are arrays for products of their own",
+        "a has element type complex64, .*: a.real and a.imag are arrays for products of their own",
     ),
     "precision": (lambda a: tilewright.matmul(a, B, precision="fp16x"), ProblemError, "did you mean 'fp16x3'"),
     "precision of half": (

@@ -16,7 +16,7 @@ from tilewright.api.gpu import planned_call_of, pointers_of
 from tilewright.api.out_of_core import streamed
 from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
 from tilewright.api.out_of_core.tiles import SMALL_BYTES
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import COMPLEX, FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import SCALED_BLOCK, Scalars
 from tilewright.runtime.base import Engine
@@ -45,8 +45,8 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
     """
     target = call.out
     if target is None:
-        target = call.library.new(call.a, call.shape, call.arithmetic.result)
-    whole = call.offsets is not None or call.prepared is not None or call.a.dtype in FLOAT8
+        target = call.library.new(call.a, call.shape, call.result)
+    whole = call.offsets is not None or call.prepared is not None or call.a.dtype in (*FLOAT8, COMPLEX)
     if call.engine is None:
         _by_numpy(call, target) if call.offsets is None else _groups_by_numpy(call, target)
     elif whole or _is_small_batch(call, target, memory_limit):
@@ -145,22 +145,24 @@ def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _by_numpy(call: Call, target: Operand) -> None:
-    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target."""
+    """Multiply with NumPy's BLAS in float32, or complex64, and write the result, rounded to its type, to target."""
     a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
     assert a is not None and b is not None and target.host is not None
     out, scalars = target.host, call.scalars
-    plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and call.request.activation is None
-    if plain and a.dtype == np.float32:
+    wide = np.complex64 if a.dtype == np.complex64 else np.float32
+    a, b = a.conj() if call.a.conjugated else a, b.conj() if call.b.conjugated else b
+    plain = out.dtype == wide and scalars == Scalars() and bias is None and call.request.activation is None
+    if plain and a.dtype == wide:
         np.matmul(a, b, out=out)
         return
     if scalars.alpha:
-        factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
+        factors = [factor.astype(wide, copy=False) for factor in (a, b)]
         for index, scale in enumerate((call.scale_a, call.scale_b)):
             if scale is not None and scale.host is not None:
                 factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
         sums = np.asarray(np.matmul(*factors))
     else:
-        sums = np.zeros(out.shape, np.float32)
+        sums = np.zeros(out.shape, wide)
     if bias is not None:
         bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
     streamed.finish(call, sums, c, bias, out)
@@ -234,4 +236,5 @@ def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: 
         view = np.broadcast_to(view, (*batch, *view.shape[-2:]))
     by_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
     dense = np.ascontiguousarray(view.swapaxes(-1, -2) if by_columns else view)
-    return operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)
+    found = operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)
+    return found._replace(conjugated=operand.conjugated)

@@ -254,7 +254,7 @@ class _StreamedProduct:
         rows, cols = self._tile(step)
         shape = a.shape[0], b.shape[1]
         out = operand_of("out", memory, shape)
-        alpha, beta = call.scalars
+        alpha, beta, _ = call.scalars
         added = 0.0 if begins else 1.0
         if begins and matrices.c is not None and not self._finishes:
             engine.load(memory.pointer, _lines(matrices.c[rows, cols]))()
@@ -318,16 +318,18 @@ def finish(
 
     Args:
         call: whose activation and scalars hold.
-        sums: float32, of out's shape, or what broadcasts to it.
+        sums: float32 or complex64, of out's shape, or what broadcasts to it.
         c, bias: None where there is none; the bias broadcasts to the result.
         out: where the result goes.
     """
-    alpha, beta = call.scalars
+    alpha, beta, factor_b = call.scalars
     result = sums if alpha == 1 else np.multiply(sums, np.float32(alpha))
+    if factor_b != 1:
+        result = np.multiply(result, np.complex64(factor_b))
     if beta and c is not None:
-        result = result + np.float32(beta) * c.astype(np.float32, copy=False)
+        result = result + np.float32(beta) * c.astype(sums.dtype, copy=False)
     if bias is not None:
-        result = result + bias.astype(np.float32)
+        result = result + bias.astype(sums.dtype)
     result = activations.apply(call.request.activation, result)
     if out.dtype.name in FLOAT8:
         result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)
