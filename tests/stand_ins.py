@@ -279,6 +279,9 @@ class Tensor:
     def __dlpack__(self) -> None:
         raise AssertionError("a tensor's attributes say all")
 
+    def is_conj(self) -> bool:
+        return False
+
     def is_neg(self) -> bool:
         return self.negated
 
@@ -329,7 +332,7 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
         tensor.version += 1
 
     module.strided = "strided"
-    for name in ("float32", "float16", "bfloat16", "int16", "uint8"):
+    for name in ("float32", "float16", "bfloat16", "complex64", "int16", "uint8"):
         setattr(module, name, f"torch.{name}")
     module.empty_strided = lambda shape, strides, **named: empty(shape, **named)
     module.empty, module.most = empty, math.inf  # the most elements that there is room for
