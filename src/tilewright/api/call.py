@@ -90,8 +90,6 @@ class Call(NamedTuple):
 
         on = stream or LEGACY_STREAM
         first, second = read("a"), read("b")
-        if scalars.factor_b != 1 and first.dtype != COMPLEX:
-            raise ProblemError(f"alpha must be a number, got {scalars.factor_b!r}: it may be complex where a is")
         c = None if arrays["c"] is None else read("c")
         out = None if arrays["out"] is None else read("out")
         bias = None if arrays["bias"] is None else read("bias")
@@ -210,6 +208,8 @@ class Call(NamedTuple):
             check_types(a.dtype, b.dtype)
         if self.request.activation is not None:
             check_activation(self.request.activation)
+        if self.scalars.factor_b != 1 and a.dtype != COMPLEX:
+            raise ProblemError(f"alpha must be a number, got {self.scalars.factor_b!r}: it may be complex where a is")
         if a.dtype == COMPLEX:
             check_complex(self.request.activation, self.request.out_dtype, self.side)
         result = self.result

@@ -38,8 +38,8 @@ _Axes = tuple[int, ...]
 
 
 def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
-    """The product by XLA, in float32 throughout."""
-    sums = jnp.matmul(a, b, precision="highest", preferred_element_type="float32")
+    """The product by XLA, in float32, or complex64, throughout."""
+    sums = jnp.matmul(a, b, precision="highest", preferred_element_type=kind.sums)
     return finished(sums if kind.alpha == 1 else np.float32(kind.alpha) * sums, bias[0] if bias else None, kind)
 
 
@@ -180,7 +180,7 @@ def _name(planned: PlannedCall) -> str:
     """A name of a plan that is the same in every process, as programs that XLA has cached on disk contain it."""
     plan = planned.plan
     problem = plan.problem
-    digest = cache.key(problem, str(plan.config), plan.needs, planned.form.swapped)[:16]
+    digest = cache.key(problem, str(plan.config), plan.needs, planned.form.swapped, planned.factors)[:16]
     return f"{plan.kernel.name} {problem.shape} {problem.case} {digest}"
 
 
@@ -189,7 +189,7 @@ def _keep(handler: XlaHandler, name: str, gpu: int, planned: PlannedCall) -> int
     engine: Any = gpu_engine(None, gpu)
     plan = planned.plan
     if engine is not planned.engine:
-        plan = engine.plan(plan.kernel, plan.config, plan.problem)
+        plan = engine.plan(plan.kernel, plan.config, plan.problem, factors=planned.factors)
     return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, planned.form.swapped)
 
 

@@ -18,6 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from tilewright.api.formulate import result_shape
 from tilewright.api.request import Request
+from tilewright.core.dtypes import COMPLEX
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 
@@ -38,9 +39,14 @@ class Kind(NamedTuple):
         return self._replace(request=self.request._replace(**changed))
 
     @property
+    def sums(self) -> str:
+        """Element type of sums."""
+        return COMPLEX if self.request.out_dtype == COMPLEX else "float32"
+
+    @property
     def of_sums(self) -> "Kind":
-        """This kind without its epilogue: float32 sums."""
-        return self.asking(out_dtype="float32", activation=None)._replace(side=None)
+        """This kind without its epilogue: sums in float32, or complex64."""
+        return self.asking(out_dtype=self.sums, activation=None)._replace(side=None)
 
 
 def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
@@ -67,7 +73,7 @@ def _varying_alike(*operands: Any) -> list[Any]:
 
 
 def finished(sums: Any, bias: Any, kind: Kind) -> Any:
-    """The epilogue of float32 sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
+    """The epilogue of sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
     if bias is not None:
         sums = sums + _along(bias, kind.side).astype(sums.dtype)
     if kind.request.activation is not None:
@@ -169,7 +175,7 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
-    result = str(like.dtype) if whole else "float32"
+    result = str(like.dtype) if whole else kind.sums
     promised = kind.of_sums.asking(out_dtype=result, kernel=None, config=None)
     values = product_p.bind(a, b, kind=promised)
     if not whole:
