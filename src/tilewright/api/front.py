@@ -74,7 +74,8 @@ def matmul(
     no layout describes (reversed, strided in both dimensions, a batch without one distance) is copied once.
 
     Args:
-        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, float8_e4m3fn or float8_e5m2.
+        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, complex64, float8_e4m3fn or
+            float8_e5m2.
         b: ... x k x n elements, or a vector of k; of the same type, or both of float8. Or what `prepare` made of
             such an array.
         out: array of the result's shape and type, to write the result to. It may be the same array as c, but share no
@@ -83,11 +84,14 @@ def matmul(
             float8 factors 'float8_e4m3fn' too, whose largest number larger results become. None for that of out, or
             else of a and b, or float32 where these are of float8. Sums are float32 in any case.
         c: array of the result's shape and type; needed where beta is not 0, and not read where it is.
-        alpha, beta: numbers, or arrays without dimensions on the host. With alpha = 0, a and b are not read.
-        bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column.
-        activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last.
-        precision: what a product of float32 factors promises. None or 'float32': what float32 does, on every input, by
-            tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
+        alpha, beta: numbers, or arrays without dimensions on the host; alpha may be complex where a is. With alpha = 0,
+            a and b are not read.
+        bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column;
+            of complex64 n elements alone.
+        activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last; not of
+            complex64.
+        precision: what a product of float32 factors promises, and for each real and imaginary part one of complex64.
+            None or 'float32': what float32 does, on every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
             each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32 (where k is 33 to 127, 2^-20), or
             about float32's own where that is more: in long sums, and where a few products are most of one. 'bf16x3':
             of about 2^-16 of it. 'tf32': of about 2^-10 of it, as factors rounded to TF32 have. A precision may be met
