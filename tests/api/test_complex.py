@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from tilewright.emulator.checker import checker_of
 from tilewright.emulator.compiler import CHECKED
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
-from tilewright.kernels.library import complex_factors
+from tilewright.kernels.library import complex_factors, complex_join
 from tilewright.kernels.support import Variant
+from tilewright.runtime import complex_factors as factors
 from tilewright.runtime import nvrtc
 
 EPS = 2.0**-24
@@ -27,8 +29,24 @@ def whole(*shape, seed=0):
     return (random.integers(-5, 6, shape) + 1j * random.integers(-5, 6, shape)).astype(np.complex64)
 
 
-def multiply(a, b, precision="ieee", **named):
-    return tilewright.matmul(a, b, engine="emulator", precision=precision, **named)
+JOINED, ENGINES = (False, True), [EmulatorEngine(), EmulatorEngine()]
+"""Whether products are joined, whatever that saves; an engine each, since plans are kept by engine."""
+
+
+@contextmanager
+def joining(joined):
+    """Have products joined, where their kernel is not named, or none."""
+    usual = factors.LEAST_SAVED_BYTES
+    factors.LEAST_SAVED_BYTES = -(2.0**60) if joined else 2.0**60
+    try:
+        yield ENGINES[joined]
+    finally:
+        factors.LEAST_SAVED_BYTES = usual
+
+
+def multiply(a, b, precision="ieee", joined=False, **named):
+    with joining(joined) as engine:
+        return tilewright.matmul(a, b, engine=engine, precision=precision, **named)
 
 
 def reference(a, b, alpha=1, beta=0, c=0, bias=0):
@@ -52,7 +70,7 @@ BATCHES = st.sampled_from([((), ()), ((2,), ()), ((), (3,)), ((2,), (2,)), ((2, 
 
 
 @given(data=st.data())
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None, derandomize=True)
 def test_products_are_exact_in_any_shape_and_order(data):
     torch = pytest.importorskip("torch")
     m, n, k = (data.draw(SIZES) for _ in range(3))
@@ -81,7 +99,7 @@ def test_products_are_exact_in_any_shape_and_order(data):
     if data.draw(st.booleans()):
         how = data.draw(st.sampled_from(HOW[:3]))
         named["out"] = torch.from_numpy(laid(np.empty(expected.shape, np.complex64), how))
-    found = multiply(given_a, given_b, alpha=alpha, **named)
+    found = multiply(given_a, given_b, alpha=alpha, joined=data.draw(st.booleans()), **named)
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
@@ -102,14 +120,15 @@ def test_numpy_alone_is_numpys_blas(monkeypatch):
     assert tilewright.matmul(a, b, alpha=0).dtype == np.complex64
 
 
-def test_c_may_be_out_and_what_scalars_of_zero_leave_out_is_not_read():
+@pytest.mark.parametrize("joined", JOINED)
+def test_c_may_be_out_and_what_scalars_of_zero_leave_out_is_not_read(joined):
     a, b, c = whole(5, 7), whole(7, 3), whole(5, 3)
     expected = reference(a, b, 1j, 2, c)
-    assert multiply(a, b, c=c, out=c, alpha=1j, beta=2) is c
+    assert multiply(a, b, joined=joined, c=c, out=c, alpha=1j, beta=2) is c
     np.testing.assert_array_equal(c, expected)
     nothing = np.full_like(a, np.nan)
-    np.testing.assert_array_equal(multiply(nothing, b, alpha=0, beta=1, c=c), c)
-    np.testing.assert_array_equal(multiply(a, b, c=np.full_like(c, np.nan)), reference(a, b))
+    np.testing.assert_array_equal(multiply(nothing, b, joined=joined, alpha=0, beta=1, c=c), c)
+    np.testing.assert_array_equal(multiply(a, b, joined=joined, c=np.full_like(c, np.nan)), reference(a, b))
 
 
 def parts_of(a, b):
@@ -125,8 +144,9 @@ def parts_of(a, b):
         return exact, (sizes[0] @ sizes[2] + sizes[1] @ sizes[3], sizes[0] @ sizes[3] + sizes[1] @ sizes[2])
 
 
+@pytest.mark.parametrize("joined", JOINED)
 @pytest.mark.parametrize("precision", ["ieee", "float32", "fp16x3", "bf16x3", "tf32"])
-def test_each_part_errs_no_more_than_its_own_products(precision):
+def test_each_part_errs_no_more_than_its_own_products(precision, joined):
     """Where imaginary parts are far smaller than real ones, an error relative to the element would be all of theirs."""
     random = np.random.default_rng(5)
     m, n, k = 40, 36, 70
@@ -134,19 +154,20 @@ def test_each_part_errs_no_more_than_its_own_products(precision):
     a = (random.standard_normal((m, k)) + 1e-5j * random.standard_normal((m, k))) * scales[0]
     b = (random.standard_normal((k, n)) + 1e-5j * random.standard_normal((k, n))) * scales[1]
     a, b = a.astype(np.complex64), b.astype(np.complex64)
-    found = multiply(a, b, precision)
+    found = multiply(a, b, precision, joined)
     exact, magnitudes = parts_of(a, b)
     each = {"bf16x3": 2.0**-15, "tf32": 2.0**-9}.get(precision, 0.0)
     for part, expected, magnitude in zip((found.real, found.imag), exact, magnitudes, strict=True):
         assert (abs(part - expected) <= (each + 2 * k * EPS) * magnitude).all()
 
 
+@pytest.mark.parametrize("joined", JOINED)
 @pytest.mark.parametrize("precision", ["ieee", "float32"])
-def test_nan_and_infinity_are_those_of_four_products(precision):
+def test_nan_and_infinity_are_those_of_four_products(precision, joined):
     a, b = whole(20, 36), whole(36, 17)
     a[3, 5], a[7, 8], a[9, 9] = np.inf, complex(0, np.nan), complex(-np.inf, np.inf)
     b[5, 2], b[8, 4], b[30, 11] = 0, complex(np.nan, 1), complex(1, -np.inf)
-    found = multiply(a, b, precision)
+    found = multiply(a, b, precision, joined)
     exact, _ = parts_of(a, b)
     assert not np.isfinite(found).all()
     for part, expected in zip((found.real, found.imag), exact, strict=True):
@@ -154,8 +175,9 @@ def test_nan_and_infinity_are_those_of_four_products(precision):
 
 
 @pytest.mark.parametrize(("order_a", "order_b"), [*itertools.product(("row", "column"), repeat=2)])
-def test_the_checker_finds_nothing(order_a, order_b):
-    """In the launches of products with complex alpha, batches and odd sizes, and in the one of their factors."""
+@pytest.mark.parametrize("joined", JOINED)
+def test_the_checker_finds_nothing(order_a, order_b, joined):
+    """In the launches of products with complex alpha, batches and odd sizes, and in those before and after."""
     checkers, kernels = [], []
 
     def watch(facts):
@@ -164,10 +186,13 @@ def test_the_checker_finds_nothing(order_a, order_b):
         return Watch(checkers[-1])
 
     a, b, bias = laid(whole(2, 37, 35), order_a), laid(whole(2, 35, 33, seed=1), order_b), whole(33)
-    engine = EmulatorEngine(CHECKED, watch)
-    found = tilewright.matmul(a, b, bias=bias, alpha=1 - 2j, engine=engine, precision="ieee")
-    np.testing.assert_array_equal(found, reference(a, b, 1 - 2j, bias=bias))
-    assert kernels[0] == "complex_factors"
+    c = whole(2, 37, 33)
+    with joining(joined):
+        asked = {"engine": EmulatorEngine(CHECKED, watch), "precision": "ieee"}
+        found = tilewright.matmul(a, b, bias=bias, c=c, alpha=1 - 2j, beta=2, **asked)
+    np.testing.assert_array_equal(found, reference(a, b, 1 - 2j, 2, c, bias))
+    assert (kernels[0] == "complex_factors") == (not joined or (order_a, order_b) != ("column", "row"))
+    assert (kernels[-1] == "complex_join") == joined
     assert len(kernels) > 1
     assert [one for checker in checkers for one in checker.findings()] == []
 
@@ -182,7 +207,7 @@ def test_named_kernels_multiply_it():
 def test_a_plan_says_what_runs_and_is_for_its_kind():
     a, b = whole(33, 40), whole(40, 35)
     plan = tilewright.plan(a, b, engine="emulator", precision="ieee")
-    assert "complex64, 33x35x40: a product of float32, for which B is written twice" in plan.describe()
+    assert "complex64, 33x35x40: a product of float32, for which B is written twice as large" in plan.describe()
     assert (plan.problem.m, plan.problem.n, plan.problem.k) == (33, 70, 80)
     np.testing.assert_array_equal(plan(a, b, alpha=2), reference(a, b, 2))
     with pytest.raises(ArrayError, match="alpha is complex, the plan's is not"):
@@ -230,10 +255,11 @@ def test_other_products_refuse_it():
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_120"])
-def test_nvrtc_compiles_the_kernel_of_the_factors(arch):
-    every = dict.fromkeys(("CONJUGATE_A", "CONJUGATE_B", "COMPLEX_ALPHA"), 1)
-    for overrides in ({}, every, {"THREADS": 128}):
-        kernel = complex_factors.KERNEL
+def test_nvrtc_compiles_the_kernels_before_and_after(arch):
+    every = dict.fromkeys(("CONJUGATE", "CONJUGATE_OTHER", "COMPLEX_ALPHA"), 1)
+    joins = dict.fromkeys(("PAIRS", "CONJUGATE_B", "COMPLEX_ALPHA"), 1)
+    own, after = complex_factors.KERNEL, complex_join.KERNEL
+    for kernel, overrides in ((own, {}), (own, every), (own, {"THREADS": 128}), (after, {}), (after, joins)):
         report = nvrtc.compile(kernel, kernel.config(overrides), Variant(True, False), arch).report
         assert report.spill_bytes == 0
         assert report.registers <= 40 or arch == "sm_75"

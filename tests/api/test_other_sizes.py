@@ -17,7 +17,7 @@ from tilewright.api.request import Request
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
 
-SIZES = ((96, 80, 64), (1000, 4, 33), (2, 7, 1030), (300, 301, 302))
+SIZES = ((96, 80, 64), (1000, 4, 33), (2, 7, 1030), (300, 301, 302), (8, 900, 900))
 
 
 @pytest.fixture

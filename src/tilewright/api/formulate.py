@@ -165,8 +165,9 @@ def formulate(
         return _matrices(_as_matrices(view, rows_missing=of_rows, cols_missing=of_cols), m, n, batch, orders)
 
     if is_complex:
-        # The smaller factor is to be B, and a bias to belong to its columns.
-        is_row = m == 1 < n and not arithmetic.batch_invariant and (count == 1 or of_b.batch_stride)
+        # Of a row, the smaller factor is to be B; a bias is to belong to the columns of B.
+        is_row = m == 1 < n and of_b.order == "column" and (count == 1 or of_b.batch_stride)
+        is_row = is_row and not arithmetic.batch_invariant
         first: Order = "column" if is_row and not (bias or row_major) else "row"
         of_d, copies_d = of_result(View.tight(shape) if out is None else out, (first,))
         if copies_d and not (bias or row_major):

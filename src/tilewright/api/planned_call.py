@@ -53,7 +53,7 @@ class PlannedCall(NamedTuple):
             f"picked: {self.why}",
         ]
         if self.factors is not None:
-            lines.append(f"{COMPLEX}, {self.factors.problem.shape}: a product of float32, for which B is written twice")
+            lines.append(f"{COMPLEX}, {self.factors.problem.shape}: a product of float32, {self.factors.words}")
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
@@ -141,11 +141,12 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    kernel, config = _picked(engine, rung, problem, addresses, c is not None, cached)
+    adds_c = c is not None and not (factors and factors.joins)
+    kernel, config = _picked(engine, rung, problem, addresses, adds_c, cached)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
+    c_in_place = adds_c and not kernel.support.separate_c
+    whole = _with_c_in_d(problem) if c_in_place else problem
     plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing, factors=factors)
-    c_in_place = c is not None and not kernel.support.separate_c
     return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan), factors)
 
 
@@ -154,7 +155,8 @@ def _factors_of(call: Call, form: Formulation, problem: Problem) -> ComplexFacto
     if call.a.dtype != COMPLEX:
         return None
     first, second = (call.b, call.a) if form.swapped else (call.a, call.b)
-    return ComplexFactors(problem, first.conjugated, second.conjugated, call.scalars.factor_b != 1)
+    may_join = call.request.rung is None and not call.request.batch_invariant
+    return ComplexFactors(problem, first.conjugated, second.conjugated, call.scalars.factor_b != 1, may_join)
 
 
 def _picked(
@@ -185,7 +187,7 @@ def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
         factors = planned.factors and planned.factors._replace(problem=problem)
         if factors is not None:
             problem, at = factors.real, factors.addresses(addresses)
-        kernel, config = _picked(engine, rung, problem, at, adds_c)
+        kernel, config = _picked(engine, rung, problem, at, adds_c and not (factors and factors.joins))
         return engine.plan(kernel, config, problem, at, factors=factors)
 
     return plan

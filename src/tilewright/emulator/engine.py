@@ -33,6 +33,7 @@ from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, Workspace
+from tilewright.kernels.library import complex_join
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS
 from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps
@@ -353,14 +354,20 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
         ("D", problem.d, m, n, problem.result, False),
     ):
-        if name in copied:
+        if name in copied or (name == "C" and launch.job.sources.get("beta")):
             continue
         source, shift = launch.job.sources.get(name, (name, 0))
-        parts = 1 if source == name else kernel.parts
+        parts = kernel.parts if name in "AB" and source != name else 1
         found += [
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, parts)
         ]
+    if products := launch.job.sources.get("products"):
+        columns = n if launch.executable.config.PAIRS else n // 2
+        rows, line = 2 * m * problem.batch, complex_join.ld(columns)
+        found.append(
+            Array("products", Matrix(addresses[products.name] + products.shift, rows, columns, line, "float32"))
+        )
     if problem.grouped:
         ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
         found.append(Array("offsets", ends))

@@ -103,13 +103,13 @@ class Engine(Protocol):
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses, cached)
         if factors is not None:
-            found = factors.before(found)
+            found = factors.around(found)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
         executables = self.codes(needed, capturing)
         steps = tuple(map(self.step, needed, executables))
         copy = cached_operand_of(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
-        own = executables[launched - 1]
+        own = executables[launched - 1 - found.joins]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
 
     def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Executable]:

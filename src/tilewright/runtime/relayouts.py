@@ -134,6 +134,8 @@ class Jobs(NamedTuple):
     """Operands that are copied."""
     keeping: Job | None = None
     """Job that makes the copy that is cached, from memory that is 0."""
+    joins: bool = False
+    """Whether the last one joins the products of the one before to complex ones."""
 
 
 def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, cached: str | None = None) -> Jobs:
@@ -193,7 +195,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
     """Memory that the launches take besides the operands: `relayout`, which comes first, takes none."""
-    own = found.jobs[-1]
+    own = found.jobs[-1 - found.joins]
     size, counters = own.kernel.workspace(own.problem, own.config, multiprocessors)
     return Needs(size, counters, found.relayout_bytes)
 

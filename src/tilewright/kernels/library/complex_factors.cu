@@ -5,8 +5,9 @@
 //     x = (xr, xi)                |  xr  xi |                 | xr   xi |
 //                                 | -xi  xr |                 | xi  -xr |
 //
-// x is what B has, conjugated if CONJUGATE_B, then multiplied by alpha if COMPLEX_ALPHA. B' has the order of B: a line of B, a row or a
+// x is what B has, conjugated if CONJUGATE, then multiplied by alpha if COMPLEX_ALPHA. B' has the order of B: a line of B, a row or a
 // column, becomes two neighbouring lines of the same number of pairs. Lines of a column-major A are no view of such rows: A is transposed.
+// Or A is written so, transposed or as it is where B would become too large (complex_join.cu): of A^T, rows are lines that run along k.
 #include "ptx/dependent_launch.cuh"
 
 constexpr int SPLIT_PARTS = 1;  // what relayout_square.cuh asks for
@@ -38,16 +39,16 @@ __device__ __forceinline__ void transpose(const ComplexCopy& copy, int number, f
     }
 }
 
-// The pairs of an element of B, in the two lines of B'.
+// The pairs of an element, in the two lines that its line becomes.
 __device__ __forceinline__ void write_twice(float2 x, const ComplexAlpha& alpha, bool along_k, float2& first, float2& second) {
-    if (CONJUGATE_B) x.y = -x.y;
+    if (CONJUGATE) x.y = -x.y;
     if (COMPLEX_ALPHA) x = make_float2(alpha.re * x.x - alpha.im * x.y, alpha.re * x.y + alpha.im * x.x);
-    const float2 below = CONJUGATE_A ? make_float2(x.y, -x.x) : make_float2(-x.y, x.x);  // row 2k + 1 of B'
+    const float2 below = CONJUGATE_OTHER ? make_float2(x.y, -x.x) : make_float2(-x.y, x.x);  // row 2k + 1 of B'
     first = make_float2(x.x, along_k ? below.x : x.y);
     second = make_float2(along_k ? x.y : below.x, below.y);
 }
 
-// Writes square `number` of B to B', two elements of a line at a time.
+// Writes square `number` twice as large, two elements of a line at a time.
 __device__ __forceinline__ void write_twice(const ComplexCopy& copy, int number, const ComplexAlpha& alpha) {
     const auto [matrix, line, element] = copy.place<SIDE>(number);
     const float2* const from = copy.from + matrix * copy.matrix_stride;
@@ -75,7 +76,7 @@ __device__ __forceinline__ void write_twice(const ComplexCopy& copy, int number,
     }
 }
 
-// The squares of A, which has no lines where it is used as it is, have the first numbers. The kernel behind may start up meanwhile.
+// The squares of the factor that is transposed, which has no lines where there is none, have the first numbers. The kernel behind may start up meanwhile.
 extern "C" __global__ void __launch_bounds__(THREADS, 1536 / THREADS)
     complex_factors(ComplexCopy transposed, ComplexCopy doubled, ComplexAlpha alpha) {
     __shared__ float2 staged[SIDE][SIDE + 1];

@@ -3,15 +3,17 @@
 from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Support
 
+COMPLEX_ALPHA = Parameter("COMPLEX_ALPHA", 0, (0, 1), "whether a complex alpha is multiplied by", least=0)
+
 KERNEL = Kernel(
     name="complex_factors",
-    idea="A as rows of (re, im) pairs, and B twice as large, so that a product of float32 is one of complex64",
+    idea="a factor twice as large, and another one transposed, so that a product of float32 is one of complex64",
     parameters=(
         Parameter("SIDE", 32, (32,), "side of the squares that a block moves"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
-        Parameter("CONJUGATE_A", 0, (0, 1), "whether A is conjugated", least=0),
-        Parameter("CONJUGATE_B", 0, (0, 1), "whether B is conjugated", least=0),
-        Parameter("COMPLEX_ALPHA", 0, (0, 1), "whether B is multiplied by a complex alpha", least=0),
+        Parameter("CONJUGATE", 0, (0, 1), "whether the factor that becomes larger is conjugated", least=0),
+        Parameter("CONJUGATE_OTHER", 0, (0, 1), "whether the one that it is multiplied with is", least=0),
+        COMPLEX_ALPHA,
     ),
     constraints={},
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
