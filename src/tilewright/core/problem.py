@@ -330,11 +330,18 @@ class Scalars(NamedTuple):
     """Number that B of a complex product is multiplied by: alpha where it is not real, and then alpha is 1."""
 
     @property
+    def named(self) -> dict[str, Any]:
+        """alpha and beta by name, as `matmul` takes them."""
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    @property
     def alpha_re(self) -> float:
+        """Real part of `factor_b`."""
         return self.factor_b.real
 
     @property
     def alpha_im(self) -> float:
+        """Imaginary part of `factor_b`."""
         return self.factor_b.imag
 
     @classmethod

@@ -269,7 +269,7 @@ class TorchCalls:
         arithmetic = problem.arithmetic
         fast = arithmetic.precision == FAST
         settings: dict[str, Any] = {
-            **(scalars._asdict() if scalars != Scalars() else {}),
+            **(scalars.named if scalars != Scalars() else {}),
             "activation": problem.epilogue.activation,
             "out_dtype": problem.result if problem.result != problem.dtype else None,
             "fast_accumulate": fast or None,
