@@ -29,23 +29,23 @@ def whole(*shape, seed=0):
     return (random.integers(-5, 6, shape) + 1j * random.integers(-5, 6, shape)).astype(np.complex64)
 
 
-JOINED, ENGINES = (False, True), [EmulatorEngine(), EmulatorEngine()]
-"""Whether products are joined, whatever that saves; an engine each, since plans are kept by engine."""
+ENGINES = {way: EmulatorEngine() for way in ("doubled", "joined")}
+"""Ways to make products, whatever that saves, with an engine each, since plans are kept by engine."""
 
 
 @contextmanager
-def joining(joined):
-    """Have products joined, where their kernel is not named, or none."""
+def made(way):
+    """Have products made in this way where it is possible and their kernel is not named."""
     usual = factors.LEAST_SAVED_BYTES
-    factors.LEAST_SAVED_BYTES = -(2.0**60) if joined else 2.0**60
+    factors.LEAST_SAVED_BYTES = 2.0**60 if way == "doubled" else -(2.0**60)
     try:
-        yield ENGINES[joined]
+        yield ENGINES[way]
     finally:
         factors.LEAST_SAVED_BYTES = usual
 
 
-def multiply(a, b, precision="ieee", joined=False, **named):
-    with joining(joined) as engine:
+def multiply(a, b, precision="ieee", way="doubled", **named):
+    with made(way) as engine:
         return tilewright.matmul(a, b, engine=engine, precision=precision, **named)
 
 
@@ -99,7 +99,8 @@ def test_products_are_exact_in_any_shape_and_order(data):
     if data.draw(st.booleans()):
         how = data.draw(st.sampled_from(HOW[:3]))
         named["out"] = torch.from_numpy(laid(np.empty(expected.shape, np.complex64), how))
-    found = multiply(given_a, given_b, alpha=alpha, joined=data.draw(st.booleans()), **named)
+    way, precision = data.draw(st.sampled_from([("doubled", "ieee"), ("joined", "ieee"), ("joined", "3m")]))
+    found = multiply(given_a, given_b, precision, way, alpha=alpha, **named)
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
@@ -120,15 +121,15 @@ def test_numpy_alone_is_numpys_blas(monkeypatch):
     assert tilewright.matmul(a, b, alpha=0).dtype == np.complex64
 
 
-@pytest.mark.parametrize("joined", JOINED)
-def test_c_may_be_out_and_what_scalars_of_zero_leave_out_is_not_read(joined):
+@pytest.mark.parametrize("way", ENGINES)
+def test_c_may_be_out_and_what_scalars_of_zero_leave_out_is_not_read(way):
     a, b, c = whole(5, 7), whole(7, 3), whole(5, 3)
     expected = reference(a, b, 1j, 2, c)
-    assert multiply(a, b, joined=joined, c=c, out=c, alpha=1j, beta=2) is c
+    assert multiply(a, b, way=way, c=c, out=c, alpha=1j, beta=2) is c
     np.testing.assert_array_equal(c, expected)
     nothing = np.full_like(a, np.nan)
-    np.testing.assert_array_equal(multiply(nothing, b, joined=joined, alpha=0, beta=1, c=c), c)
-    np.testing.assert_array_equal(multiply(a, b, joined=joined, c=np.full_like(c, np.nan)), reference(a, b))
+    np.testing.assert_array_equal(multiply(nothing, b, way=way, alpha=0, beta=1, c=c), c)
+    np.testing.assert_array_equal(multiply(a, b, way=way, c=np.full_like(c, np.nan)), reference(a, b))
 
 
 def parts_of(a, b):
@@ -144,9 +145,9 @@ def parts_of(a, b):
         return exact, (sizes[0] @ sizes[2] + sizes[1] @ sizes[3], sizes[0] @ sizes[3] + sizes[1] @ sizes[2])
 
 
-@pytest.mark.parametrize("joined", JOINED)
+@pytest.mark.parametrize("way", ENGINES)
 @pytest.mark.parametrize("precision", ["ieee", "float32", "fp16x3", "bf16x3", "tf32"])
-def test_each_part_errs_no_more_than_its_own_products(precision, joined):
+def test_each_part_errs_no_more_than_its_own_products(precision, way):
     """Where imaginary parts are far smaller than real ones, an error relative to the element would be all of theirs."""
     random = np.random.default_rng(5)
     m, n, k = 40, 36, 70
@@ -154,20 +155,46 @@ def test_each_part_errs_no_more_than_its_own_products(precision, joined):
     a = (random.standard_normal((m, k)) + 1e-5j * random.standard_normal((m, k))) * scales[0]
     b = (random.standard_normal((k, n)) + 1e-5j * random.standard_normal((k, n))) * scales[1]
     a, b = a.astype(np.complex64), b.astype(np.complex64)
-    found = multiply(a, b, precision, joined)
+    found = multiply(a, b, precision, way)
     exact, magnitudes = parts_of(a, b)
     each = {"bf16x3": 2.0**-15, "tf32": 2.0**-9}.get(precision, 0.0)
     for part, expected, magnitude in zip((found.real, found.imag), exact, magnitudes, strict=True):
         assert (abs(part - expected) <= (each + 2 * k * EPS) * magnitude).all()
 
 
-@pytest.mark.parametrize("joined", JOINED)
+@pytest.mark.parametrize(("precision", "word"), [("3m", "float32"), ("fp16x3_3m", "fp16x3")])
+def test_three_products_err_relative_to_the_element(precision, word):
+    random = np.random.default_rng(5)
+    m, n, k = 40, 36, 70
+    a, b = (random.standard_normal((*s, 2)).astype("f4").view("c8")[..., 0] for s in ((m, k), (k, n)))
+    with made("joined") as engine:
+        plan = tilewright.plan(a, b, engine=engine, precision=precision)
+        assert f"three products of float32, joined after them\nprecision: {word}" in plan.describe()
+        assert (plan.problem.batch, plan.problem.arithmetic.precision) == (3, None if word == "float32" else word)
+        found = plan(a, b)
+    exact, magnitudes = parts_of(a, b)
+    whole_element = sum(magnitudes)
+    for part, expected in zip((found.real, found.imag), exact, strict=True):
+        assert (abs(part - expected) <= 4 * k * EPS * whole_element).all()
+
+
+def test_three_products_are_four_where_that_is_faster():
+    a, b = whole(33, 40), whole(40, 35)
+    for arrays in ((a, b), (np.stack([a, a]), b)):
+        plan = tilewright.plan(*arrays, engine="emulator", precision="3m")
+        assert "three products" not in plan.describe()
+        np.testing.assert_array_equal(plan(*arrays), reference(*arrays))
+    with pytest.raises(ProblemError, match=r"precision must be one of float32, ieee, .*, got '3m'"):
+        tilewright.matmul(a.real.copy(), b.real.copy(), engine="emulator", precision="3m")
+
+
+@pytest.mark.parametrize("way", ENGINES)
 @pytest.mark.parametrize("precision", ["ieee", "float32"])
-def test_nan_and_infinity_are_those_of_four_products(precision, joined):
+def test_nan_and_infinity_are_those_of_four_products(precision, way):
     a, b = whole(20, 36), whole(36, 17)
     a[3, 5], a[7, 8], a[9, 9] = np.inf, complex(0, np.nan), complex(-np.inf, np.inf)
     b[5, 2], b[8, 4], b[30, 11] = 0, complex(np.nan, 1), complex(1, -np.inf)
-    found = multiply(a, b, precision, joined)
+    found = multiply(a, b, precision, way)
     exact, _ = parts_of(a, b)
     assert not np.isfinite(found).all()
     for part, expected in zip((found.real, found.imag), exact, strict=True):
@@ -175,8 +202,8 @@ def test_nan_and_infinity_are_those_of_four_products(precision, joined):
 
 
 @pytest.mark.parametrize(("order_a", "order_b"), [*itertools.product(("row", "column"), repeat=2)])
-@pytest.mark.parametrize("joined", JOINED)
-def test_the_checker_finds_nothing(order_a, order_b, joined):
+@pytest.mark.parametrize("way", [*ENGINES, "three"])
+def test_the_checker_finds_nothing(order_a, order_b, way):
     """In the launches of products with complex alpha, batches and odd sizes, and in those before and after."""
     checkers, kernels = [], []
 
@@ -187,12 +214,12 @@ def test_the_checker_finds_nothing(order_a, order_b, joined):
 
     a, b, bias = laid(whole(2, 37, 35), order_a), laid(whole(2, 35, 33, seed=1), order_b), whole(33)
     c = whole(2, 37, 33)
-    with joining(joined):
-        asked = {"engine": EmulatorEngine(CHECKED, watch), "precision": "ieee"}
+    with made("joined" if way == "three" else way):
+        asked = {"engine": EmulatorEngine(CHECKED, watch), "precision": "3m" if way == "three" else "ieee"}
         found = tilewright.matmul(a, b, bias=bias, c=c, alpha=1 - 2j, beta=2, **asked)
     np.testing.assert_array_equal(found, reference(a, b, 1 - 2j, 2, c, bias))
-    assert (kernels[0] == "complex_factors") == (not joined or (order_a, order_b) != ("column", "row"))
-    assert (kernels[-1] == "complex_join") == joined
+    assert (kernels[0] == "complex_factors") == (way != "joined" or (order_a, order_b) != ("column", "row"))
+    assert (kernels[-1] == "complex_join") == (way != "doubled")
     assert len(kernels) > 1
     assert [one for checker in checkers for one in checker.findings()] == []
 
@@ -257,9 +284,15 @@ def test_other_products_refuse_it():
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_120"])
 def test_nvrtc_compiles_the_kernels_before_and_after(arch):
     every = dict.fromkeys(("CONJUGATE", "CONJUGATE_OTHER", "COMPLEX_ALPHA"), 1)
-    joins = dict.fromkeys(("PAIRS", "CONJUGATE_B", "COMPLEX_ALPHA"), 1)
+    joins, planes = dict.fromkeys(("PAIRS", "CONJUGATE_B", "COMPLEX_ALPHA"), 1), {"PLANES": 1}
     own, after = complex_factors.KERNEL, complex_join.KERNEL
-    for kernel, overrides in ((own, {}), (own, every), (own, {"THREADS": 128}), (after, {}), (after, joins)):
+    for kernel, overrides in (
+        (own, {}),
+        (own, every),
+        (own, {"THREADS": 128}),
+        (own, planes),
+        *[(after, one) for one in ({}, joins, planes)],
+    ):
         report = nvrtc.compile(kernel, kernel.config(overrides), Variant(True, False), arch).report
         assert report.spill_bytes == 0
         assert report.registers <= 40 or arch == "sm_75"

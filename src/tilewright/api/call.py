@@ -18,7 +18,17 @@ from tilewright.api.request import PLAIN, Request, check_activation, scalars_of
 from tilewright.core.dtypes import COMPLEX, FLOAT8
 from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError, ProblemError
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import SCALED_BLOCK, UNSCALED, Arithmetic, Scalars, Scale, ScaleKind, Scaling, Side
+from tilewright.core.problem import (
+    COMPLEX_PRECISIONS,
+    SCALED_BLOCK,
+    UNSCALED,
+    Arithmetic,
+    Scalars,
+    Scale,
+    ScaleKind,
+    Scaling,
+    Side,
+)
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine
@@ -112,7 +122,8 @@ class Call(NamedTuple):
     def arithmetic(self) -> Arithmetic:
         """Element types and precision of the product; of a complex one, those of its parts."""
         if self.a.dtype == COMPLEX:
-            return _arithmetic("float32", "float32", self.request.precision, self.request.batch_invariant, "float32")
+            precision = COMPLEX_PRECISIONS.get(self.request.precision or "", self.request.precision)
+            return _arithmetic("float32", "float32", precision, self.request.batch_invariant, "float32")
         given = self.request.out_dtype
         usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype  # `default_result`, in a call less
         result = given or (self.out.dtype if self.out else usual)

@@ -95,7 +95,9 @@ def matmul(
             multiply-adds on CUDA cores alone. 'fp16x3': an error of each element of at most 2^-21 of (|a| @ |b|) and a
             rounding to float32 (where k is 33 to 127, 2^-20), or about float32's own where that is more: in long sums,
             and where a few products are most of one. 'bf16x3': of about 2^-16 of it. 'tf32': of about 2^-10 of it, as
-            factors rounded to TF32 have. A precision may be met by more than it asks for.
+            factors rounded to TF32 have. A precision may be met by more than it asks for. For complex64 there are '3m'
+            and 'fp16x3_3m' too: three products for four, in float32's precision or that of 'fp16x3', where that is
+            faster; each part then errs relative to the whole element, and an infinity may make it NaN.
         scale_a, scale_b: float32 numbers that float8 factors are multiplied by, as in torch._scaled_mm: arrays of 1
             element, or of two matrices m x 1 elements, one of each row of a, and 1 x n, one of each column of b. Or
             both of blocks of 128 of k: of a m x k/128, or m/128 x k/128, of b k/128 x n/128 elements, rounded up.

@@ -10,7 +10,7 @@ from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation, formulate, formulate_groups
 from tilewright.api.request import Rung
 from tilewright.core.dtypes import COMPLEX, FLOAT8
-from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
+from tilewright.core.problem import COMPLEX_PRECISIONS, FAST, UNSCALED, Layout, Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import VECTOR_BYTES, Addresses
@@ -22,6 +22,14 @@ from tilewright.select.selector import select
 LENT_BYTES = 2**24
 """From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
 lending takes the host time."""
+
+
+_WAYS = {
+    "doubled": "a product of float32, for which B is written twice as large",
+    "joined": "a product of float32, whose rows are joined after it",
+    "three": "three products of float32, joined after them",
+}
+"""How a complex product is made, in words."""
 
 
 class PlannedCall(NamedTuple):
@@ -53,7 +61,7 @@ class PlannedCall(NamedTuple):
             f"picked: {self.why}",
         ]
         if self.factors is not None:
-            lines.append(f"{COMPLEX}, {self.factors.problem.shape}: a product of float32, {self.factors.words}")
+            lines.append(f"{COMPLEX}, {self.factors.problem.shape}: {_WAYS[self.factors.way]}")
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
@@ -156,7 +164,8 @@ def _factors_of(call: Call, form: Formulation, problem: Problem) -> ComplexFacto
         return None
     first, second = (call.b, call.a) if form.swapped else (call.a, call.b)
     may_join = call.request.rung is None and not call.request.batch_invariant
-    return ComplexFactors(problem, first.conjugated, second.conjugated, call.scalars.factor_b != 1, may_join)
+    alike, three = (first.conjugated, second.conjugated), call.request.precision in COMPLEX_PRECISIONS
+    return ComplexFactors(problem, *alike, call.scalars.factor_b != 1, may_join, three)
 
 
 def _picked(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tilewright.api.arrays.libraries import number_of
 from tilewright.core.dtypes import ARRAYS
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, ProblemError, nearest
-from tilewright.core.problem import FAST, Epilogue, Scalars, precision_of
+from tilewright.core.problem import COMPLEX_PRECISIONS, FAST, Epilogue, Scalars, precision_of
 from tilewright.kernels import resolve
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
@@ -69,7 +69,7 @@ class Request(NamedTuple):
             check_batch_invariant(self.batch_invariant)
         if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
             return self
-        promise = precision_of(self.precision)
+        promise = promise_of(self.precision)
         if self.fast_accumulate:
             if promise is not None:
                 raise ProblemError(
@@ -96,6 +96,15 @@ def scalars_of(alpha: Any, beta: Any) -> Scalars:
     if type(alpha) is type(beta) is float:
         return Scalars.checked(alpha, beta)
     return Scalars.checked(number_of("alpha", alpha), number_of("beta", beta))
+
+
+def promise_of(precision: Any) -> str | None:
+    """A precision as a Request has it, checked; those of complex products too.
+
+    Raises:
+        ProblemError: it is none.
+    """
+    return precision if isinstance(precision, str) and precision in COMPLEX_PRECISIONS else precision_of(precision)
 
 
 def check_batch_invariant(given: Any) -> None:

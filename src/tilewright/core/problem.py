@@ -20,6 +20,10 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """Precisions of a product of float32 factors: see `Arithmetic`."""
 
+COMPLEX_PRECISIONS = {"3m": None, "fp16x3_3m": "fp16x3"}
+"""Precisions of complex64 alone, in three real products for four, each with the precision of these; see
+`runtime/complex_factors.py`."""
+
 BATCH_INVARIANT = "batch_invariant"
 """Word in the text of an `Arithmetic` that is batch-invariant."""
 FAST = "fast"

@@ -363,8 +363,9 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, parts)
         ]
     if products := launch.job.sources.get("products"):
-        columns = n if launch.executable.config.PAIRS else n // 2
-        rows, line = 2 * m * problem.batch, complex_join.ld(columns)
+        config = launch.executable.config
+        columns, rows = n if config.PAIRS else n // 2, (3 if config.PLANES else 2) * m * problem.batch
+        line = complex_join.ld(columns)
         found.append(
             Array("products", Matrix(addresses[products.name] + products.shift, rows, columns, line, "float32"))
         )
@@ -388,7 +389,7 @@ def _copied(copy: Copy, addresses: dict[str, int], pointer: int, batch: int) -> 
     found = [Array(copy.name, matrix) for matrix in _matrices(pointer, lying, count, length, batch, copy.dtype, 1)]
     where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.times * copy.lines
     unit = together(copy.split.dtype)
-    written = round_up(copy.length, unit)
+    written = min(round_up(copy.length, unit), copy.ld)
     parts = Matrix(where, lines, written, copy.ld, copy.split.dtype)
     found.append(Array(f"copy of {copy.name}", parts, not copy.made))
     if scales := copy.scale_bytes // 4:

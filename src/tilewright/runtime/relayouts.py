@@ -69,7 +69,7 @@ class Copy(NamedTuple):
     made: bool = True
     """Whether the launch makes it; else it is there already."""
     times: int = 1
-    """Lines that it has for each of `lines`: 2 of a complex B."""
+    """Lines that it has for each of `lines`: 2 or 3 of complex elements."""
 
     @property
     def dtype(self) -> str:
@@ -274,12 +274,17 @@ def cached_operand_of(keeping: Job, step: Step) -> CachedOperand:
     return CachedOperand(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
 
 
-def copy_of(problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split, times: int = 1) -> Copy:
-    """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
+def copy_of(
+    problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split, times: int = 1, half: bool = False
+) -> Copy:
+    """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned.
+
+    half: whether a line takes half the bytes.
+    """
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
     unit = (VECTOR_BYTES if split.parts == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
-    ld = round_up(max(length, 1), unit)
+    ld = round_up(max((length + 1) // 2 if half else length, 1), unit)
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")

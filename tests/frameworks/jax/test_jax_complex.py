@@ -50,7 +50,8 @@ def test_values_and_gradients(shape_a, shape_b):
 
         return of
 
-    same(tilewright.matmul(a, b), jnp.matmul(a, b, precision="highest"))
+    for precision in (None, "3m"):
+        same(tilewright.matmul(a, b, precision=precision), jnp.matmul(a, b, precision="highest"))
     found = [jax.jit(jax.value_and_grad(weighed(f), (0, 1)))(a, b) for f in (tilewright.matmul, stock)]
     same(*found)
 

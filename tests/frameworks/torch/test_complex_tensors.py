@@ -1,5 +1,7 @@
 """complex64 tensors: lazily conjugated ones in place, gradients as PyTorch's, transforms, compiled code."""
 
+from functools import partial
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -73,6 +75,21 @@ def test_they_are_read_in_place(monkeypatch):
     assert seen == [[True, True, True]]
     plan = tilewright.plan(a.mH, b.detach()[:4].conj(), engine="emulator")
     assert "copied first" not in plan.describe()
+
+
+def test_a_precision_of_complex_products_is_recorded():
+    a, b = tensor(4, 5), tensor(5, 6)
+    for precision in ("3m", "fp16x3_3m"):
+        same(
+            *(
+                torch.autograd.grad(f(a, b).abs().sum(), (a, b))
+                for f in (partial(matmul, precision=precision), torch.matmul)
+            )
+        )
+        assert matmul(a.to("meta"), b.to("meta"), precision=precision).shape == (4, 6)
+    for one, other in ((a.real, b.real), (a.real.to("meta"), b.real.to("meta"))):
+        with pytest.raises(ProblemError, match=r"precision must be one of float32, .*, got '3m'"):
+            matmul(one, other, precision="3m")
 
 
 def test_what_is_refused_is_named():

@@ -21,10 +21,10 @@ from tilewright.api import front
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.call import check_complex, missing_c
 from tilewright.api.formulate import check_shapes
-from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, scalars_of
+from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, promise_of, scalars_of
 from tilewright.core.dtypes import COMPLEX, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
-from tilewright.core.problem import Arithmetic, precision_of
+from tilewright.core.problem import COMPLEX_PRECISIONS, Arithmetic
 from tilewright.frameworks.torch import gradients, library, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op
@@ -52,7 +52,7 @@ def matmul(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
             "compiles, casts (autocast) or maps: leave them out, or call matmul outside of that, under torch.no_grad()"
         )
-    scalars, promise = scalars_of(alpha, beta), precision_of(request.precision)
+    scalars, promise = scalars_of(alpha, beta), promise_of(request.precision)
     sharding.register()
     check_batch_invariant(request.batch_invariant)
     dtype = dtype_name(request.out_dtype) or (None if out is None else dtype_name(out.dtype))
@@ -101,11 +101,14 @@ def _shape_of(*arguments: Any) -> Any:
                 f"got {numpy_name(array.dtype)}"
             )
     check_activation(call.activation)
-    parts = "float32" if a.is_complex() else numpy_name(a.dtype)
-    Arithmetic(parts, parts if a.is_complex() else numpy_name(result), call.precision)  # refuses what is unknown
     if a.is_complex():
+        Arithmetic(
+            precision=None if call.precision in COMPLEX_PRECISIONS else call.precision
+        )  # refuses what is unknown
         by_rows = bias is not None and tuple(bias.shape) == (a.shape[-2] if a.dim() > 1 else 1, 1)
         check_complex(call.activation, numpy_name(result), "column" if by_rows else None)
+    else:
+        Arithmetic(numpy_name(a.dtype), numpy_name(result), call.precision)  # refuses what is unknown
     if call.beta != 0 and c is None:
         raise missing_c(call.beta)
     shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)

@@ -7,7 +7,9 @@
 //
 // x is what B has, conjugated if CONJUGATE, then multiplied by alpha if COMPLEX_ALPHA. B' has the order of B: a line of B, a row or a
 // column, becomes two neighbouring lines of the same number of pairs. Lines of a column-major A are no view of such rows: A is transposed.
-// Or A is written so, transposed or as it is where B would become too large (complex_join.cu): of A^T, rows are lines that run along k.
+// Or A is written so, or transposed, where B would become too large (complex_join.cu): of A^T, rows are lines that run along k.
+//
+// With PLANES, both are written as three matrices of floats: re, im and re + im.
 #include "ptx/dependent_launch.cuh"
 
 constexpr int SPLIT_PARTS = 1;  // what relayout_square.cuh asks for
@@ -39,53 +41,85 @@ __device__ __forceinline__ void transpose(const ComplexCopy& copy, int number, f
     }
 }
 
-// The pairs of an element, in the two lines that its line becomes.
-__device__ __forceinline__ void write_twice(float2 x, const ComplexAlpha& alpha, bool along_k, float2& first, float2& second) {
-    if (CONJUGATE) x.y = -x.y;
-    if (COMPLEX_ALPHA) x = make_float2(alpha.re * x.x - alpha.im * x.y, alpha.re * x.y + alpha.im * x.x);
-    const float2 below = CONJUGATE_OTHER ? make_float2(x.y, -x.x) : make_float2(-x.y, x.x);  // row 2k + 1 of B'
-    first = make_float2(x.x, along_k ? below.x : x.y);
-    second = make_float2(along_k ? x.y : below.x, below.y);
+// An element as it is to be multiplied.
+template <bool IS_CONJUGATED, bool HAS_ALPHA>
+__device__ __forceinline__ float2 as_multiplied(float2 x, const ComplexAlpha& alpha) {
+    if (IS_CONJUGATED) x.y = -x.y;
+    return HAS_ALPHA ? make_float2(alpha.re * x.x - alpha.im * x.y, alpha.re * x.y + alpha.im * x.x) : x;
 }
 
-// Writes square `number` twice as large, two elements of a line at a time.
-__device__ __forceinline__ void write_twice(const ComplexCopy& copy, int number, const ComplexAlpha& alpha) {
+// Calls write(matrix, row, col, x, y) for each two neighbours x and y of the lines of square `number`; 0 past a line's end.
+template <bool IS_CONJUGATED, bool HAS_ALPHA, typename Write>
+__device__ __forceinline__ void for_each_two(const ComplexCopy& copy, int number, const ComplexAlpha& alpha, const Write& write) {
     const auto [matrix, line, element] = copy.place<SIDE>(number);
     const float2* const from = copy.from + matrix * copy.matrix_stride;
-    float2* const to = copy.to + 2ll * matrix * copy.lines * copy.ld;
     const bool aligned = copy.aligned<2>();
 #pragma unroll
     for (int i = threadIdx.x; i < SIDE * SIDE / 2; i += THREADS) {
         const int row = line + i / (SIDE / 2), col = element + i % (SIDE / 2) * 2;
         if (row >= copy.lines || col >= copy.length) continue;
         const float2* const at = from + static_cast<long long>(row) * copy.ld_from + col;
-        float2 pair[2] = {};
+        float2 x, y = {};
         if (aligned && col + 1 < copy.length) {
             const float4 both = *reinterpret_cast<const float4*>(at);
-            pair[0] = make_float2(both.x, both.y), pair[1] = make_float2(both.z, both.w);
+            x = make_float2(both.x, both.y), y = make_float2(both.z, both.w);
         } else {
-            pair[0] = at[0];
-            if (col + 1 < copy.length) pair[1] = at[1];
+            x = at[0];
+            if (col + 1 < copy.length) y = at[1];
         }
-        float2 first[2], second[2];
-        write_twice(pair[0], alpha, copy.along_k, first[0], second[0]);
-        write_twice(pair[1], alpha, copy.along_k, first[1], second[1]);
-        float2* const target = to + 2ll * row * copy.ld + col;
-        *reinterpret_cast<float4*>(target) = make_float4(first[0].x, first[0].y, first[1].x, first[1].y);
-        *reinterpret_cast<float4*>(target + copy.ld) = make_float4(second[0].x, second[0].y, second[1].x, second[1].y);
+        const long long line_of_all = static_cast<long long>(matrix) * copy.lines + row;
+        write(line_of_all, matrix, col, as_multiplied<IS_CONJUGATED, HAS_ALPHA>(x, alpha), as_multiplied<IS_CONJUGATED, HAS_ALPHA>(y, alpha));
     }
 }
 
-// The squares of the factor that is transposed, which has no lines where there is none, have the first numbers. The kernel behind may start up meanwhile.
+// The pairs of an element, in the two lines that its line becomes.
+__device__ __forceinline__ void pairs_of(float2 x, bool along_k, float2& first, float2& second) {
+    const float2 below = CONJUGATE_OTHER ? make_float2(x.y, -x.x) : make_float2(-x.y, x.x);  // row 2k + 1 of B'
+    first = make_float2(x.x, along_k ? below.x : x.y);
+    second = make_float2(along_k ? x.y : below.x, below.y);
+}
+
+// Writes square `number` twice as large.
+__device__ __forceinline__ void write_twice(const ComplexCopy& copy, int number, const ComplexAlpha& alpha) {
+    for_each_two<CONJUGATE, COMPLEX_ALPHA>(copy, number, alpha, [&](long long line, int, int col, float2 x, float2 y) {
+        float2 first[2], second[2];
+        pairs_of(x, copy.along_k, first[0], second[0]);
+        pairs_of(y, copy.along_k, first[1], second[1]);
+        float2* const to = copy.to + 2 * line * copy.ld + col;
+        *reinterpret_cast<float4*>(to) = make_float4(first[0].x, first[0].y, first[1].x, first[1].y);
+        *reinterpret_cast<float4*>(to + copy.ld) = make_float4(second[0].x, second[0].y, second[1].x, second[1].y);
+    });
+}
+
+// Writes the real parts of square `number`, the imaginary ones, and the sums of both, each as a matrix of floats.
+template <bool IS_CONJUGATED, bool HAS_ALPHA>
+__device__ __forceinline__ void write_planes(const ComplexCopy& copy, int number, const ComplexAlpha& alpha) {
+    for_each_two<IS_CONJUGATED, HAS_ALPHA>(copy, number, alpha, [&](long long line, int matrix, int col, float2 x, float2 y) {
+        const long long plane = static_cast<long long>(copy.lines) * copy.ld;  // in two floats, as `to`
+        float2* const to = copy.to + 2 * matrix * plane + line * copy.ld + col / 2;
+        to[0] = make_float2(x.x, y.x);
+        to[plane] = make_float2(x.y, y.y);
+        to[2 * plane] = make_float2(x.x + x.y, y.x + y.y);
+    });
+}
+
+// The squares of `first` have the first numbers: of A with PLANES, else of the factor that is transposed, which has no lines where there
+// is none. The kernel behind may start up meanwhile.
 extern "C" __global__ void __launch_bounds__(THREADS, 1536 / THREADS)
-    complex_factors(ComplexCopy transposed, ComplexCopy doubled, ComplexAlpha alpha) {
+    complex_factors(ComplexCopy first, ComplexCopy second, ComplexAlpha alpha) {
     __shared__ float2 staged[SIDE][SIDE + 1];
     grid_dependency_wait();
     grid_dependency_launch();
-    const int of_a = transposed.squares<SIDE>(), number = blockIdx.x;
-    if (number < of_a) {
-        transpose(transposed, number, staged);
+    const int of_first = first.squares<SIDE>(), number = blockIdx.x;
+    if (number >= of_first) {
+        if (PLANES) {
+            write_planes<CONJUGATE, COMPLEX_ALPHA>(second, number - of_first, alpha);
+        } else {
+            write_twice(second, number - of_first, alpha);
+        }
+    } else if (PLANES) {
+        write_planes<CONJUGATE_OTHER, false>(first, number, alpha);
     } else {
-        write_twice(doubled, number - of_a, alpha);
+        transpose(first, number, staged);
     }
 }

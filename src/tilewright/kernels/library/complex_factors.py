@@ -4,6 +4,7 @@ from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Support
 
 COMPLEX_ALPHA = Parameter("COMPLEX_ALPHA", 0, (0, 1), "whether a complex alpha is multiplied by", least=0)
+PLANES = Parameter("PLANES", 0, (0, 1), "whether products are those of the parts, and of sums of them", least=0)
 
 KERNEL = Kernel(
     name="complex_factors",
@@ -14,6 +15,7 @@ KERNEL = Kernel(
         Parameter("CONJUGATE", 0, (0, 1), "whether the factor that becomes larger is conjugated", least=0),
         Parameter("CONJUGATE_OTHER", 0, (0, 1), "whether the one that it is multiplied with is", least=0),
         COMPLEX_ALPHA,
+        PLANES,
     ),
     constraints={},
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),

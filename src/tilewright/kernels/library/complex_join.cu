@@ -3,6 +3,9 @@
 //     PAIRS = 0, a row of n floats each     | re re re .. |      PAIRS = 1, of (re, im) pairs of B     | ar br  ar bi  .. |
 //                                           | im im im .. |                                            | ai br  ai bi  .. |
 //
+// With PLANES = 1 there are three products, each of as many rows as D: P = Ar Br, Q = Ai Bi and R = (Ar + Ai) (Br + Bi), of which the
+// element is (P - Q, R - P - Q).
+//
 // Then D = alpha * product + beta * C + bias; a real alpha is in the products already. D, C and the bias are pairs of floats.
 #include "operands.cuh"
 #include "ptx/dependent_launch.cuh"
@@ -24,10 +27,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) complex_join(Sizes sizes, 
     for (int i = threadIdx.x; i < BM * BN / 2; i += THREADS) {
         const int row = tile / across * BM + i / (BN / 2), col = tile % across * (BN / 2) + i % (BN / 2);
         if (row >= sizes.m || col >= columns) continue;
-        const float* const first = products + (static_cast<long long>(matrix) * sizes.m + row) * 2 * ld;
-        const float* const second = first + ld;
+        const long long above = static_cast<long long>(matrix) * sizes.m;  // rows of D of matrices before
+        const float* const first = products + (PLANES ? 3 * above + row : 2 * (above + row)) * ld;
+        const long long apart = PLANES ? static_cast<long long>(sizes.m) * ld : ld;
+        const float* const second = first + apart;
         float2 x;
-        if (PAIRS) {
+        if (PLANES) {
+            const float p = first[col], q = second[col], r = second[apart + col];
+            x = make_float2(p - q, r - p - q);
+        } else if (PAIRS) {
             const float2 re = pair_at(first, col), im = pair_at(second, col);  // of an element of A, times (re, im) of B
             x.x = CONJUGATE_A == CONJUGATE_B ? re.x - im.y : re.x + im.y;
             x.y = (CONJUGATE_B ? -re.y : re.y) + (CONJUGATE_A ? -im.x : im.x);

@@ -2,7 +2,7 @@
 
 from tilewright.core.hardware import round_up
 from tilewright.kernels.kernel import Kernel, Parameter, Tile
-from tilewright.kernels.library.complex_factors import COMPLEX_ALPHA
+from tilewright.kernels.library.complex_factors import COMPLEX_ALPHA, PLANES
 from tilewright.kernels.support import Support
 
 
@@ -22,6 +22,7 @@ KERNEL = Kernel(
         Parameter("CONJUGATE_A", 0, (0, 1), "with PAIRS, whether A is conjugated", least=0),
         Parameter("CONJUGATE_B", 0, (0, 1), "with PAIRS, whether B is conjugated", least=0),
         COMPLEX_ALPHA,
+        PLANES,
     ),
     constraints={},
     tile=lambda config: Tile(m=config.BM, n=config.BN, k=1),
