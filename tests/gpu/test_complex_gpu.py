@@ -68,6 +68,18 @@ def test_errors_are_at_most_cublas_s(torch):
     assert error(tilewright.matmul(a, b), a, b) <= error(a @ b, a, b)
 
 
+@pytest.mark.parametrize("precision", ["3m", "fp16x3_3m"])
+def test_three_products_for_four(torch, precision):
+    """Each part errs relative to the whole element, and no more than eight times what cuBLAS does."""
+    a, b = draw(torch, 2000, 2048, order="column"), draw(torch, 2048, 2056)
+    assert "three products of float32" in tilewright.plan(a, b, precision=precision).describe()
+    exact = a.cdouble() @ b.cdouble()
+    ours, theirs = (float((one - exact).abs().max()) for one in (tilewright.matmul(a, b, precision=precision), a @ b))
+    assert ours <= 8 * theirs
+    batch = tilewright.matmul(torch.stack([a, 2 * a]), torch.stack([b, b]).conj(), precision=precision)
+    assert float((batch[1] - 2 * a.cdouble() @ b.cdouble().conj()).abs().max()) <= 16 * theirs
+
+
 def test_conjugates_and_scalars_by_the_launcher(torch):
     """Each call is made twice: planned, and then as the launcher knows it, or not."""
     a, b, c, bias = draw(torch, 70, 90), draw(torch, 50, 90), draw(torch, 70, 50), draw(torch, 50)
