@@ -84,7 +84,7 @@ def test_arrays_whose_attributes_differ_are_left_to_python(product, cupy, operan
 
 
 def test_halves_and_f_order_have_plans_too(driver, product, cupy):
-    for dtype in ("float16", "bfloat16"):
+    for dtype in ("float16", "bfloat16", "complex64"):
         a = cupy.ndarray((4, 3), dtype, at=0x10000000, strides=(2, 8))
         b = cupy.ndarray((3, 5), dtype, at=0x20000000)
         assert remember(product, cupy, a, b, new=(cupy.ndarray, ((4, 5), dtype), {}))

@@ -17,14 +17,14 @@ namespace {
 // Objects that are never released, as a module's are not; null until an array of CuPy is met.
 struct {
     PyObject *current_stream, *data, *pointer, *device, *shape, *strides, *dtype;
-    PyObject* types[3];  // those below
+    PyObject* types[4];  // those below
 } cupy;
 
 struct ElementType {
     const char* name;
     uint8_t code, bits;
 };
-constexpr ElementType ELEMENT_TYPES[3] = {{"float32", 2, 32}, {"float16", 2, 16}, {"bfloat16", 4, 16}};
+constexpr ElementType ELEMENT_TYPES[4] = {{"float32", 2, 32}, {"float16", 2, 16}, {"bfloat16", 4, 16}, {"complex64", 5, 64}};
 
 // False where an attribute is no integer.
 bool read_integer(PyObject* object, PyObject* name, int64_t& value) {
@@ -91,7 +91,7 @@ const ExchangeApi* api_of_cupy(PyObject* type) {
     cupy.shape = PyUnicode_InternFromString("shape");
     cupy.strides = PyUnicode_InternFromString("strides");
     cupy.dtype = PyUnicode_InternFromString("dtype");
-    for (int i = 0; i < 3; ++i) cupy.types[i] = PyObject_CallMethod(numpy.get(), "dtype", "s", ELEMENT_TYPES[i].name);
+    for (int i = 0; i < 4; ++i) cupy.types[i] = PyObject_CallMethod(numpy.get(), "dtype", "s", ELEMENT_TYPES[i].name);
     PyErr_Clear();  // without ml_dtypes, NumPy knows no bfloat16
     return cupy.current_stream ? &CUPY_API : nullptr;
 }

@@ -106,6 +106,9 @@ def test_what_is_refused_is_named():
     for one in (a.real, a.real.clone().requires_grad_()):
         with pytest.raises(ProblemError, match="alpha must be a number, got 2j: it may be complex where"):
             matmul(one, b.real, alpha=2j)
+    dot = tensor(1, 5, grad=False), tensor(5, 1, grad=False), tensor(1, 1, grad=False)
+    same(matmul(dot[0], dot[1], bias=dot[2]), dot[0] @ dot[1] + dot[2])
+    assert matmul(*(one.to("meta") for one in dot[:2]), bias=dot[2].to("meta")).shape == (1, 1)
     with pytest.raises(ProblemError, match="activation must be None where a is complex64"):
         matmul(a.to("meta"), b.to("meta"), activation="relu")
     assert matmul(a.to("meta"), b.to("meta")).dtype == COMPLEX

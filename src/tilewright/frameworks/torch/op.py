@@ -24,7 +24,7 @@ from tilewright.api.formulate import check_shapes
 from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, promise_of, scalars_of
 from tilewright.core.dtypes import COMPLEX, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
-from tilewright.core.problem import COMPLEX_PRECISIONS, Arithmetic
+from tilewright.core.problem import Arithmetic
 from tilewright.frameworks.torch import gradients, library, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op
@@ -102,10 +102,9 @@ def _shape_of(*arguments: Any) -> Any:
             )
     check_activation(call.activation)
     if a.is_complex():
-        Arithmetic(
-            precision=None if call.precision in COMPLEX_PRECISIONS else call.precision
-        )  # refuses what is unknown
-        by_rows = bias is not None and tuple(bias.shape) == (a.shape[-2] if a.dim() > 1 else 1, 1)
+        promise_of(call.precision)
+        rows, cols = a.shape[-2] if a.dim() > 1 else 1, b.shape[-1] if b.dim() > 1 else 1
+        by_rows = bias is not None and tuple(bias.shape) == (rows, 1) != (1, cols)
         check_complex(call.activation, numpy_name(result), "column" if by_rows else None)
     else:
         Arithmetic(numpy_name(a.dtype), numpy_name(result), call.precision)  # refuses what is unknown
