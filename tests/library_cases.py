@@ -183,7 +183,7 @@ def multiply(engine, kernel, config, case, operands, cached=None):
 
 def reference(case, operands, left=0.0):
     """Values that D has to have, in float64; and the largest difference of each element. left: as in `check`."""
-    problem, (alpha, beta) = case.problem, case.scalars
+    problem, (alpha, beta, _) = case.problem, case.scalars
     a, b, c, bias = (x.astype(np.float64) for x in (operands.a, operands.b, operands.c, operands.bias))
     if alpha == 0:
         exact, size = np.zeros_like(c), np.zeros_like(c)

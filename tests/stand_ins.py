@@ -19,6 +19,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Matrix, matrix_at, memory_lines
+from tilewright.runtime.complex_factors import ComplexFactors
 from tilewright.runtime.plan import CachedOperand, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import cached_operand_of, jobs
 
@@ -58,11 +59,12 @@ class NumPyEngine:
         *,
         cached: str | None = None,
         capturing: Any = None,
+        factors: ComplexFactors | None = None,
     ) -> Plan:
         assert capturing is None or not capturing()
         kernel.check(problem, addresses=addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
-        steps = () if problem.is_empty else (_STEP,)
+        steps = () if problem.is_empty else (_STEP._replace(function=factors),)
         copy = None
         if steps and cached and (keeping := jobs(kernel, config, problem, addresses, cached).keeping):
             copy = cached_operand_of(keeping, _STEP._replace(function=(cached, problem)))
@@ -71,22 +73,27 @@ class NumPyEngine:
         return plan
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
-        problem = plan.problem
+        factors = plan.steps[0].function if plan.steps else None
+        problem = plan.problem if factors is None else factors.problem
+        types = (problem.dtype, problem.result, np.float32) if factors is None else (np.complex64,) * 3
+        dtype, result_type, wide = types
         self.streams.append(stream)
         self.started.append(pointers)
         of = {"A": pointers.a, "B": pointers.b}
         if plan.cached:
             of[plan.cached.step.function[0]] = pointers.cached
-        a = _at(of["A"], problem.a, problem.m, problem.k, problem.batch, problem.dtype)
-        b = _at(of["B"], problem.b, problem.k, problem.n, problem.batch, problem.dtype)
-        d = _at(pointers.d, problem.d, problem.m, problem.n, problem.batch, problem.result)
-        result = scalars.alpha * np.matmul(a.astype(np.float32), b.astype(np.float32))
+        a = _at(of["A"], problem.a, problem.m, problem.k, problem.batch, dtype)
+        b = _at(of["B"], problem.b, problem.k, problem.n, problem.batch, dtype)
+        d = _at(pointers.d, problem.d, problem.m, problem.n, problem.batch, result_type)
+        if factors is not None:
+            a, b = a.conj() if factors.conjugate_a else a, b.conj() if factors.conjugate_b else b
+        result = scalars.alpha * np.matmul(a.astype(wide), b.astype(wide)) * scalars.factor_b
         if scalars.beta:
-            c = _at(pointers.c or pointers.d, problem.addend, problem.m, problem.n, problem.batch, problem.result)
-            result = result + scalars.beta * c.astype(np.float32)
+            c = _at(pointers.c or pointers.d, problem.addend, problem.m, problem.n, problem.batch, result_type)
+            result = result + scalars.beta * c.astype(wide)
         if problem.epilogue.bias:
             shape = (1, problem.n) if problem.epilogue.bias == "row" else (problem.m, 1)
-            result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, problem.result)[0].astype(np.float32)
+            result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, result_type)[0].astype(wide)
         d[...] = activations.apply(problem.epilogue.activation, result)
 
     def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
@@ -272,6 +279,9 @@ class Tensor:
     def __dlpack__(self) -> None:
         raise AssertionError("a tensor's attributes say all")
 
+    def is_conj(self) -> bool:
+        return False
+
     def is_neg(self) -> bool:
         return self.negated
 
@@ -322,7 +332,7 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
         tensor.version += 1
 
     module.strided = "strided"
-    for name in ("float32", "float16", "bfloat16", "int16", "uint8"):
+    for name in ("float32", "float16", "bfloat16", "complex64", "int16", "uint8"):
         setattr(module, name, f"torch.{name}")
     module.empty_strided = lambda shape, strides, **named: empty(shape, **named)
     module.empty, module.most = empty, math.inf  # the most elements that there is room for

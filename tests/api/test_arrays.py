@@ -103,6 +103,28 @@ def test_halves_on_a_gpu_make_halves_or_what_is_asked_for(gpus, make, dtype, out
     assert gpus[0].planned[0].problem.arithmetic == Arithmetic(dtype, out_dtype or dtype)
 
 
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_complex_arrays_on_a_gpu(gpus, make):
+    a, b, c = A + 1j * A[::-1], B - 2j * B, C + 1j * C[::-1]
+    a, b, c = (one.astype(np.complex64) for one in (a, b, c))
+    result = tilewright.matmul(make(a), make(b))
+    assert (type(result), result.values.dtype) == (type(make(A)), np.complex64)
+    np.testing.assert_allclose(result.values, a @ b, rtol=1e-5)
+    columns = make(np.zeros((3, 5), np.complex64).T)
+    assert tilewright.matmul(make(a), make(b), c=make(c), alpha=1 - 1j, beta=2, out=columns) is columns
+    np.testing.assert_allclose(columns.values, (1 - 1j) * (a @ b) + 2 * c, rtol=1e-5)
+    assert [(plan.problem.m, plan.problem.n) for plan in gpus[0].planned] == [(5, 6), (5, 6)]
+
+
+def test_a_complex_alpha_is_not_for_the_compiled_launcher(gpus, compiled_launcher):
+    a, b = (Tensor(one.astype(np.complex64), "cuda:0") for one in (A, B))
+    for alpha in (2j, 1 + 1j):
+        np.testing.assert_allclose(tilewright.matmul(a, b, alpha=alpha).values, alpha * (A @ B), rtol=1e-5)
+    assert compiled_launcher.remembered == []
+    tilewright.matmul(a, b, alpha=2.0)
+    assert len(compiled_launcher.remembered) == 1
+
+
 @pytest.mark.parametrize("make", ON_HOST.values(), ids=ON_HOST)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_on_the_host_make_halves_or_what_is_asked_for(make, dtype):

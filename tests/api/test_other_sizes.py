@@ -17,7 +17,7 @@ from tilewright.api.request import Request
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
 
-SIZES = ((96, 80, 64), (1000, 4, 33), (2, 7, 1030), (300, 301, 302))
+SIZES = ((96, 80, 64), (1000, 4, 33), (2, 7, 1030), (300, 301, 302), (8, 900, 900))
 
 
 @pytest.fixture
@@ -58,6 +58,8 @@ CALLS = {
     "halves": {"dtype": "float16", "b": "column", "out_dtype": "float16"},
     "precision": {"precision": "ieee"},
     "batch-invariant": {"batch_invariant": True, "dtype": "bfloat16", "out": "column"},
+    "complex": {"dtype": "complex64", "b": "column"},
+    "complex columns": {"dtype": "complex64", "a": "column", "out": "column", "gap": 2, "c": True, "beta": 2.0},
     "named": {"kernel": "gemm_wmma", "config": "BM=64,WM=32", "dtype": "float16"},
 }
 

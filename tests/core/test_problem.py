@@ -100,7 +100,9 @@ def test_what_cannot_be_computed_is_named(fields, words):
         (1, "1", "beta must be a number, got '1'"),
         (False, 0, "alpha must be a number, got False"),
         (1, None, "beta must be a number, got None"),
-        (1j, 0, "alpha must be a number, got 1j"),
+        (complex(1, math.nan), 0, r"alpha must be a number, got \(1\+nanj\)"),
+        (1e39j, 0, r"alpha must be a number, got 1e\+39j"),
+        (1, 1j, "beta must be a number, got 1j"),
         (1e39, 0, r"alpha must be infinite or at most 3.402823e\+38 in magnitude, what float32 holds, got 1e\+39"),
         (1, -(10**400), r"beta must be infinite or at most 3.402823e\+38 in magnitude, .*, got -1000"),
     ],
@@ -112,15 +114,20 @@ def test_scalars_that_are_no_numbers(alpha, beta, words):
 
 def test_scalars_that_float32_holds_are_taken():
     largest = float(np.finfo(np.float32).max)
-    assert Scalars.checked(largest, -largest) == (largest, -largest)
-    assert Scalars.checked(-math.inf, math.inf) == (-math.inf, math.inf)
+    assert Scalars.checked(largest, -largest)[:2] == (largest, -largest)
+    assert Scalars.checked(-math.inf, math.inf)[:2] == (-math.inf, math.inf)
 
 
 def test_scalars_are_floats():
     checked = Scalars.checked(2, math.inf)
-    assert checked == (2.0, math.inf)
-    assert [type(value) for value in checked] == [float, float]
-    assert Scalars() == (1.0, 0.0)
+    assert checked == (2.0, math.inf, 1)
+    assert [type(value) for value in checked[:2]] == [float, float]
+    assert Scalars() == (1.0, 0.0, 1)
+
+
+def test_a_complex_alpha_is_a_factor_of_b():
+    assert Scalars.checked(2 - 1j, 3) == (1.0, 3.0, 2 - 1j)
+    assert Scalars.checked(2 + 0j, 3 + 0j) == (2.0, 3.0, 1)
 
 
 def test_an_element_type_that_is_not_supported_is_named_with_those_that_are():

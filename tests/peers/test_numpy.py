@@ -27,7 +27,7 @@ LEFT_OUT = {
 
 ORDERS = "test_dot_equivalent_matrix_matrix_blastypes"
 if hasattr(theirs.TestMatmul, ORDERS):  # NumPy 2.4 and later
-    LEFT_OUT |= {f"{ORDERS}[{dtype}]": (TypeError, "elements are complex") for dtype in ("complex64", "complex128")}
+    LEFT_OUT[f"{ORDERS}[complex128]"] = (TypeError, "elements are complex, of 128 bits")
 
 
 def float32_of(array):

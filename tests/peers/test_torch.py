@@ -17,8 +17,8 @@ from tilewright import DtypeError, ProblemError  # noqa: E402
 pytestmark = pytest.mark.further
 
 OPERATORS = ("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "nn.functional.linear")
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
-OTHER_TYPES = (torch.float64, torch.complex64, torch.int64)
+TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
+OTHER_TYPES = (torch.float64, torch.complex128, torch.int64)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,17 @@ def check(op, tensors, scalars):
     """
     weights = torch.randn_like(op(*tensors, **scalars))
     found = with_gradients(partial(product, op.name), tensors, weights, scalars)
-    doubles, weights = [tensor.double() for tensor in tensors], weights.double()
+    wide = torch.complex128 if tensors[0].is_complex() else torch.float64
+    doubles, weights = [tensor.to(wide) for tensor in tensors], weights.to(wide)
     exact = with_gradients(op, doubles, weights, scalars)
-    magnitudes = with_gradients(op, [one.abs() for one in doubles], weights.abs(), scalars)
-    ones = [torch.ones_like(one) for one in doubles]
-    terms = with_gradients(op, ones, torch.ones_like(weights), dict.fromkeys(scalars, 1))
+    sizes = {name: abs(value) for name, value in scalars.items()} if tensors[0].is_complex() else scalars
+    magnitudes = with_gradients(op, [one.abs() for one in doubles], weights.abs(), sizes)
+    ones = [torch.ones_like(one.abs()) for one in doubles]
+    terms = with_gradients(op, ones, torch.ones_like(weights.abs()), dict.fromkeys(scalars, 1))
     kind = torch.finfo(tensors[0].dtype)
     for one, expected, magnitude, count in zip(found, exact, magnitudes, terms, strict=True):
         assert (one.dtype, one.shape) == (tensors[0].dtype, expected.shape)
+        count = 2 * count if one.is_complex() else count  # products of parts
         bound = (kind.eps + count * torch.finfo(torch.float32).eps) * (magnitude + kind.smallest_normal)
         assert bool(((one - expected).abs() <= bound).all()), f"got {one}, expected {expected}"
 
@@ -84,6 +87,10 @@ def check(op, tensors, scalars):
 def test_samples(name, dtype, op_db):
     torch.manual_seed(0)
     for sample, op, tensors, scalars in samples_of(op_db, name, dtype):
+        if complex(scalars.get("beta", 0)).imag:
+            with pytest.raises(ProblemError, match="beta must be a number"):
+                product(op.name, *tensors, **scalars)
+            scalars = {**scalars, "beta": 2.0}
         try:
             check(op, tensors, scalars)
         except Exception as error:
@@ -94,5 +101,5 @@ def test_samples(name, dtype, op_db):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_samples_of_other_types_are_refused(name, dtype, op_db):
     for _, _, tensors, scalars in samples_of(op_db, name, dtype):
-        with pytest.raises((DtypeError, ProblemError)):  # a ProblemError of complex alpha and beta
+        with pytest.raises((DtypeError, ProblemError)):  # a ProblemError of a complex beta
             product(name, *tensors, **scalars)

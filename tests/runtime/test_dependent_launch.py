@@ -20,6 +20,7 @@ from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transp
 from tilewright.kernels.support import Addresses, lines_aligned
 from tilewright.runtime import background, cuda, cuda_executable, cuda_launch, nvrtc, precompiled
 from tilewright.runtime.base import Matrix, run
+from tilewright.runtime.complex_factors import ComplexFactors
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.plan import Memory, Pointers
 from tilewright.runtime.relayouts import jobs
@@ -182,6 +183,80 @@ def test_a_batch_is_copied_whole_and_a_matrix_that_serves_it_once(gpu):
     problem = Problem(64, 63, 64, batch=3, a=Layout(ld=65), b=Layout(batch_stride=0))
     plan = multiply(gpu.engine(), tma_transposed.KERNEL, problem)
     assert plan.needs.relayout_bytes == 4 * (3 * 64 * 64 + 64 * 64)
+
+
+@pytest.mark.parametrize("order", ["row", "column"])
+def test_factors_of_a_complex_product_are_written_before_all_else(gpu, order):
+    """Where a kernel wants copies of them, these are made of what was written."""
+    complex_product = Problem(64, 33, 35, a=Layout(order), b=Layout(batch_stride=0))
+    factors, kernel = ComplexFactors(complex_product, False, True, True, False), tma_packed.KERNEL
+    engine, real, given = gpu.engine(), factors.real, {}
+    assert (real.m, real.n, real.k, real.a.ld, real.b.ld, real.d.ld) == (
+        64,
+        66,
+        70,
+        72 if order == "column" else 70,
+        68,
+        66,
+    )
+    plan = engine.plan(kernel, kernel.config(), real, factors=factors)
+    begin = -(-(plan.needs.relayout_bytes - 8 * (36 * 64 * (order == "column") + 2 * 35 * 34)) // 256) * 256
+
+    def note(launched):
+        if launched.entry == "gemm_tma":
+            return
+        addresses = ctypes.cast(launched.parameters, ctypes.POINTER(ctypes.c_void_p))
+        given[launched.entry] = [(ctypes.c_uint64 * 2).from_address(addresses[i])[:] for i in range(2)]
+        if launched.entry == "complex_factors":
+            given["alpha"] = (ctypes.c_float * 2).from_address(addresses[2])[:]
+
+    gpu.on_launch = note
+    engine.start(plan, Pointers(1 << 12, 1 << 13, 1 << 14), Scalars(1.0, 0.0, 2 - 3j))
+    assert launches(gpu) == [("complex_factors", OVERLAPS), *BOTH]
+    of_a, of_b = given["complex_factors"]
+    assert given["alpha"] == [2, -3]
+    assert of_b == [1 << 13, MEMORY.relayout + plan.needs.relayout_bytes - 2 * 35 * 34 * 8]
+    assert of_a == ([1 << 12, MEMORY.relayout + begin] if order == "column" else [0, 0])
+    assert given["relayout"][0][0] == (of_a[1] if order == "column" else 1 << 12)
+
+
+@pytest.mark.parametrize(("orders_of", "first"), [("NN", "complex_factors"), ("NT", "complex_factors"), ("TN", "")])
+def test_complex_products_with_a_large_b_are_joined(gpu, orders_of, first):
+    """The product is written to memory of the launch, without C, and a launch behind it writes D."""
+    a, b = orders(orders_of)
+    factors = ComplexFactors(Problem(8, 1000, 1000, a=a, b=b, d=Layout(ld=1001)), False, False, False, True)
+    assert factors.joins
+    engine, kernel, real, given = gpu.engine(), split_k.KERNEL, factors.real, {}
+    plan = engine.plan(kernel, kernel.config({"WORKERS": 0}), real, factors=factors)
+    assert plan.problem == real and plan.executable.kernel is kernel
+    assert [slot.source for slot in plan.steps[-2].slots if slot.source in ("D", "C", "beta", "alpha")] == ["alpha"]
+
+    def note(launched):
+        addresses = ctypes.cast(launched.parameters, ctypes.POINTER(ctypes.c_void_p))
+        if launched.entry == "split_k":
+            given["product"] = ctypes.c_uint64.from_address(addresses[3]).value
+        elif launched.entry == "complex_join":
+            given["products"] = ctypes.c_uint64.from_address(addresses[1]).value
+            given["D"] = ctypes.c_uint64.from_address(addresses[2]).value
+
+    gpu.on_launch = note
+    engine.start(plan, Pointers(1 << 12, 1 << 13, 1 << 14), Scalars(2.0, 3.0))
+    assert [name for name, _ in launches(gpu)] == [*filter(None, [first]), "split_k", "complex_join"]
+    assert given["product"] == given["products"] == MEMORY.relayout + plan.needs.relayout_bytes - 4 * real.m * real.d.ld
+    assert given["D"] == 1 << 14
+
+
+def test_a_small_b_or_a_kernel_that_is_named_joins_nothing():
+    for sizes, may_join, joins in (
+        ((8, 900, 900), True, True),
+        ((8, 900, 900), False, False),
+        ((900, 900, 8), True, False),
+    ):
+        for layout in ("NN", "NT", "TN", "TT"):
+            a, b = orders(layout)
+            assert ComplexFactors(Problem(*sizes, a=a, b=b), False, False, False, may_join).joins == joins
+    column = Problem(8000, 8, 4000, a=Layout("column"))
+    assert ComplexFactors(column, False, False, False, True).joins  # which would be transposed
 
 
 def test_copies_follow_one_another():

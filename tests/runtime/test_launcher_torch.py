@@ -44,6 +44,22 @@ def test_a_tensor_that_wants_a_gradient(call):
         assert not call.misses(weights, torch.zeros(3, 5))
 
 
+def test_conjugated_tensors_are_of_a_kind_of_their_own(driver, launcher_module):
+    """Each of a and b, as they are read by the kernel that writes them for a real product; nothing else may be so."""
+    tensors, miss = launcher_module.Launcher(driver.path, ON_HOST), launcher_module.MISS
+    a, b, out = (torch.zeros(*shape, dtype=torch.complex64) for shape in ((4, 3), (3, 5), (4, 5)))
+    memory = {"context": CONTEXT, "memory": None, "needs": Needs(), "new": None, "scaled": False}
+    known = [(x, y) for x in (a, a.conj()) for y in (b, b.conj())]
+    for number, (x, y) in enumerate(known):
+        assert tensors.call(x, y, None, out, None, 1.0, 0.0, None) is miss
+        if not tensors.remember(x, y, None, out, None, None, steps=(), **memory):
+            pytest.skip("this PyTorch has no exchange API")
+        assert len(tensors) == number + 1
+        assert tensors.call(x, y, None, out, None, 1.0, 0.0, None) is out
+    assert tensors.call(a, b, None, out.conj(), None, 1.0, 0.0, None) is miss
+    assert tensors.call(a, b, None, out, None, 1j, 0.0, None) is miss
+
+
 def test_tensors_with_tangents(call):
     a, b = torch.zeros(4, 3), torch.zeros(3, 5)
     with forward_ad.dual_level():

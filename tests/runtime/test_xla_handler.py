@@ -268,6 +268,16 @@ def test_bias_activation_alpha_and_types(gpu):
     assert gpu.planned[0].problem.case == "NN bfloat16 bias+gelu"
 
 
+def test_complex_products_have_plans_of_their_own(gpu):
+    """Also next to a product of float32 with the sizes of the real one."""
+    a, b, bias = (draw(*shape) + 1j * draw(*shape).round() for shape in ((5, 7), (3, 7), (3,)))
+    f = jax.jit(lambda a, b, bias: tilewright.matmul(a, b.T, bias=bias, alpha=2.0))
+    np.testing.assert_allclose(f(a, b, bias), 2 * jnp.matmul(a, b.T, precision="highest") + bias, rtol=1e-4, atol=1e-4)
+    real = [draw(5, 14), draw(6, 14), draw(6)]
+    check(f(*real), 2 * jnp.matmul(real[0], real[1].T, precision="highest") + real[2])
+    assert [(plan.problem.shape, plan.problem.case) for plan in gpu.planned] == [("5x6x14", "NT float32 bias")] * 2
+
+
 def test_a_scan_and_a_vmap_launch_with_zeroed_counters(gpu):
     w, x = draw(6, 6), draw(4, 6)
     scanned = jax.jit(lambda x: jax.lax.scan(lambda x, _: (tilewright.matmul(x, w), None), x, length=5)[0])

@@ -15,10 +15,11 @@ from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.api.formulate import check_shapes, result_shape, size
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, check_activation, scalars_of
-from tilewright.core.dtypes import FLOAT8, INT8, SUMS_OF_INT8, multiplied
+from tilewright.core.dtypes import COMPLEX, FLOAT8, INT8, SUMS_OF_INT8, multiplied
 from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError, ProblemError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import (
+    COMPLEX_PRECISIONS,
     SCALED_BLOCK,
     UNSCALED,
     Arithmetic,
@@ -120,12 +121,20 @@ class Call(NamedTuple):
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """Element types and precision of the product."""
+        """Element types and precision of the product; of a complex one, those of its parts."""
+        if self.a.dtype == COMPLEX:
+            precision = COMPLEX_PRECISIONS.get(self.request.precision or "", self.request.precision)
+            return _arithmetic("float32", "float32", precision, self.request.batch_invariant, "float32")
         given = self.request.out_dtype
         of_a = self.a.dtype  # `default_result`, in a call less
         usual = "float32" if of_a in FLOAT8 else SUMS_OF_INT8 if of_a in INT8 else of_a
         result = given or (self.out.dtype if self.out else usual)
         return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant, self.b.dtype)
+
+    @property
+    def result(self) -> str:
+        """Element type of the result."""
+        return COMPLEX if self.a.dtype == COMPLEX else self.arithmetic.result
 
     @property
     def shape(self) -> Shape:
@@ -163,7 +172,8 @@ class Call(NamedTuple):
         if self.bias is None:
             return None
         rows = self.a.shape[-2] if len(self.a.shape) > 1 else 1
-        return "column" if self.bias.shape == (rows, 1) else "row"
+        cols = self.b.shape[-1] if len(self.b.shape) > 1 else 1
+        return "column" if self.bias.shape == (rows, 1) and (rows, cols) != (1, 1) else "row"
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -180,6 +190,7 @@ class Call(NamedTuple):
             self.prepared is not None,
             self.scaling if self.scale_a or self.scale_b else UNSCALED,
             self.offsets is not None,
+            self.scalars.factor_b != 1,
         )
 
     def check(self) -> None:
@@ -211,9 +222,13 @@ class Call(NamedTuple):
                 )
         if a.dtype != b.dtype:
             check_types(a.dtype, b.dtype)
-        result = self.arithmetic.result
         if self.request.activation is not None:
             check_activation(self.request.activation)
+        if self.scalars.factor_b != 1 and a.dtype != COMPLEX:
+            raise ProblemError(f"alpha must be a number, got {self.scalars.factor_b!r}: it may be complex where a is")
+        if a.dtype == COMPLEX:
+            check_complex(self.request.activation, self.request.out_dtype, self.side)
+        result = self.result
         for one in more:
             if one.dtype != result:
                 raise DtypeError(f"{one.argument} must have the result's element type {result}: got {one.dtype}")
@@ -245,13 +260,23 @@ class Call(NamedTuple):
                 raise ArrayError(f"out must not overlap {one.argument} in memory" + ", unless it is c" * (one is c))
 
 
-def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int]:
+def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int, bool]:
     """All of an operand that a plan depends on: shape, strides, element type, device, and a GPU's address modulo 16.
 
     What lies on the host is copied to an engine's memory, which is aligned.
     """
     left = operand.pointer % VECTOR_BYTES if operand.device != HOST else 0
-    return operand.shape, operand.strides, operand.dtype, operand.device, left
+    return operand.shape, operand.strides, operand.dtype, operand.device, left, operand.conjugated
+
+
+def check_complex(activation: str | None, out_dtype: str | None, side: Side | None) -> None:
+    """Raise where a complex product is asked for what it has not."""
+    if activation is not None:
+        raise ProblemError(f"activation must be None where a is {COMPLEX}, got {activation!r}")
+    if out_dtype not in (None, COMPLEX):
+        raise DtypeError(f"out_dtype must be {COMPLEX} where a is, got {out_dtype}")
+    if side == "column":
+        raise ArrayError(f"bias must have an element for each column where a is {COMPLEX}, got one for each row")
 
 
 def check_types(a: str, b: str, *, grouped: bool = False) -> None:
@@ -341,7 +366,7 @@ def _check_scale(operand: Operand, a: Operand, b: Operand, *, grouped: bool) -> 
 
 def _check_integers(scalars: Scalars) -> None:
     """Raise ProblemError unless alpha and beta are integers that a launch, which is given float32, is given exactly."""
-    for name, value in zip(("alpha", "beta"), scalars, strict=True):
+    for name, value in scalars.named.items():
         if abs(value) > 1 << 24 or value % 1:
             raise ProblemError(
                 f"{name} must be an integer from -2^24 to 2^24 where the result is {SUMS_OF_INT8}, got {value!r}"
@@ -409,6 +434,7 @@ _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
     (1, "strides in bytes of", str),
     (3, "its place on", lambda device: name_of_device(device)),
     (4, "an address that, divided by 16, leaves", str),
+    (5, "conjugated elements:", str),
 )
 
 
@@ -428,6 +454,8 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
         return f"b is {'' if got[8] else 'not '}prepared, the plan's is{' not' if got[8] else ''}"
     if expected[9] != got[9]:
         return f"there are {got[9]}; the plan's are {expected[9]}"
+    if expected[11] != got[11]:
+        return f"alpha is {'' if got[11] else 'not '}complex, the plan's is{' not' if got[11] else ''}"
     return "the arrays are of another library"
 
 

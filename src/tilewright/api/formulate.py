@@ -132,6 +132,7 @@ def formulate(
     *,
     row_major: bool = False,
     scaling: Scaling = UNSCALED,
+    is_complex: bool = False,
 ) -> Formulation:
     """The Problem that a product of arrays is.
 
@@ -143,6 +144,8 @@ def formulate(
         arithmetic, activation: as in a Problem.
         row_major: whether only row-major operands will do; others are copied.
         scaling: as in a Problem; that of lines is of one product.
+        is_complex: whether elements are complex, so that kernels read the problem's B twice as large, and take biases
+            of its columns alone.
 
     Raises:
         ArrayError: the arrays do not fit each other.
@@ -161,11 +164,20 @@ def formulate(
     def of_result(view: View, orders: tuple[Order, ...]) -> _Matrices:
         return _matrices(_as_matrices(view, rows_missing=of_rows, cols_missing=of_cols), m, n, batch, orders)
 
-    if out is None and m and n > 1:
+    if is_complex:
+        # Of a row, the smaller factor is to be B; a bias is to belong to the columns of B.
+        is_row = m == 1 < n and of_b.order == "column" and (count == 1 or of_b.batch_stride)
+        is_row = is_row and not arithmetic.batch_invariant
+        first: Order = "column" if is_row and not (bias or row_major) else "row"
+        of_d, copies_d = of_result(View.tight(shape) if out is None else out, (first,))
+        if copies_d and not (bias or row_major):
+            assert out is not None  # a new one can be read both ways where it is a row
+            of_d, copies_d = of_result(out, ("column" if first == "row" else "row",))
+    elif out is None and m and n > 1:
         of_d, copies_d = Layout("row", n, m * n if count > 1 else 0), False
     else:
         of_d, copies_d = of_result(View.tight(shape) if out is None else out, orders)
-    if of_d.order == "column" and out is not None:
+    if of_d.order == "column" and out is not None and not is_complex:
         # Where it can be read both ways it is row-major.
         as_rows, needs_copy = of_result(out, ("row",))
         of_d, copies_d = (of_d, copies_d) if needs_copy else (as_rows, False)

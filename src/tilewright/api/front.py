@@ -15,7 +15,7 @@ from tilewright.api.out_of_core import host as on_host
 from tilewright.api.planned_call import PlannedCall
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, scalars_of
-from tilewright.core.dtypes import RESULTS
+from tilewright.core.dtypes import COMPLEX, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem
 from tilewright.kernels.kernel import Kernel
@@ -74,8 +74,8 @@ def matmul(
     no layout describes (reversed, strided in both dimensions, a batch without one distance) is copied once.
 
     Args:
-        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8
-            or uint8.
+        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, complex64, float8_e4m3fn, float8_e5m2,
+            int8 or uint8.
         b: ... x k x n elements, or a vector of k; of the same type, or both of float8, or both of 8-bit integers. Or
             what `prepare` made of such an array.
         out: array of the result's shape and type, to write the result to. It may be the same array as c, but share no
@@ -86,17 +86,20 @@ def matmul(
             int32, which wrap, and so is the result where no type is named: NumPy's own matmul of int8 wraps at 8 bits,
             float32 does not hold all sums. Named, it may be of the three others, to which these sums are rounded.
         c: array of the result's shape and type; needed where beta is not 0, and not read where it is.
-        alpha, beta: numbers, or arrays without dimensions on the host, integers where the result is int32. With alpha
-            = 0, a and b are not read.
-        bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column.
+        alpha, beta: numbers, or arrays without dimensions on the host, integers where the result is int32; alpha may be
+            complex where a is. With alpha = 0, a and b are not read.
+        bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column;
+            of complex64 n elements alone.
         activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last, to
-            results that are not int32.
-        precision: what a product of float32 factors promises. None or 'float32': what float32 does, on every input, by
-            tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
-            each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32 (where k is 33 to 127, 2^-20), or
-            about float32's own where that is more: in long sums, and where a few products are most of one. 'bf16x3':
-            of about 2^-16 of it. 'tf32': of about 2^-10 of it, as factors rounded to TF32 have. A precision may be met
-            by more than it asks for.
+            results that are neither int32 nor complex64.
+        precision: what a product of float32 factors promises, and for each real and imaginary part one of complex64.
+            None or 'float32': what float32 does, on every input, by tensor cores where that is faster. 'ieee': float32
+            multiply-adds on CUDA cores alone. 'fp16x3': an error of each element of at most 2^-21 of (|a| @ |b|) and a
+            rounding to float32 (where k is 33 to 127, 2^-20), or about float32's own where that is more: in long sums,
+            and where a few products are most of one. 'bf16x3': of about 2^-16 of it. 'tf32': of about 2^-10 of it, as
+            factors rounded to TF32 have. A precision may be met by more than it asks for. For complex64 there are '3m'
+            and 'fp16x3_3m' too: three products for four, in float32's precision or that of 'fp16x3', where that is
+            faster; each part then errs relative to the whole element, and an infinity may make it NaN.
         scale_a, scale_b: float32 numbers that float8 factors are multiplied by, as in torch._scaled_mm: arrays of 1
             element, or of two matrices m x 1 elements, one of each row of a, and 1 x n, one of each column of b. Or
             both of blocks of 128 of k: of a m x k/128, or m/128 x k/128, of b k/128 x n/128 elements, rounded up.
@@ -306,6 +309,8 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
             "that is not recorded, as b.detach() of a tensor that wants a gradient"
         )
     operand = library.read("b", b, library.stream(b) or LEGACY_STREAM)
+    if operand.dtype == COMPLEX:
+        raise DtypeError(f"b has element type {COMPLEX}, and each product writes what its kernel reads: pass b itself")
     if len(operand.shape) < 2:
         raise ArrayError(f"b must be a matrix or a batch of matrices to be prepared, got {size(operand.shape)}")
     if not described(operand.view):
@@ -483,7 +488,8 @@ class ProductPlan:
             ArrayError: an array is of another kind; the message says what differs.
         """
         if type(alpha) is not float or type(beta) is not float:
-            alpha, beta = scalars_of(alpha, beta)  # the launcher takes numbers
+            numbers = scalars_of(alpha, beta)  # the launcher takes real ones
+            alpha, beta = alpha if numbers.factor_b != 1 else numbers.alpha, numbers.beta
         prepared, b = _prepared(b)
         key = self._key if prepared is None else (self._key, prepared.key)
         launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own

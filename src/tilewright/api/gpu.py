@@ -9,6 +9,7 @@ from tilewright.api.arrays.operand import Operand
 from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import Formulation
 from tilewright.api.planned_call import PlannedCall, bind, lends, planner
+from tilewright.core.dtypes import COMPLEX
 from tilewright.runtime import background, launcher
 from tilewright.runtime.launcher import Launcher, Planned
 from tilewright.runtime.plan import Plan, Pointers
@@ -98,10 +99,12 @@ def _remember(
         return None
     if planned.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
+    if call.scalars.factor_b != 1:
+        return None  # a call has a real alpha
     engine: Any = planned.engine  # a CudaEngine, below
     if engine.name != "cuda" or (known := opened()) is None:
         return None
-    maker = call.library.maker(call.a, planned.plan.problem.result) if call.out is None else None
+    maker = call.library.maker(call.a, _result_of(planned)) if call.out is None else None
     if maker is None and call.out is None:
         return None
     others = _of_other_sizes(planner(call, planned), maker) if other_sizes and _has_others(call, planned) else None
@@ -170,7 +173,7 @@ def _multiply(call: Call, planned: PlannedCall) -> Any:
     assert a is not None and b is not None
     target = out = call.out
     if target is None or "out" in form.copied:
-        target = library.new(call.a, form.shape, planned.plan.problem.arithmetic.result)
+        target = library.new(call.a, form.shape, _result_of(planned))
     if planned.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
         c = target
@@ -208,6 +211,11 @@ def pointers_of(
     cached = planned.cached(call) if call.prepared else 0
     offsets = call.offsets.pointer if call.offsets else 0
     return Pointers(a.pointer, b.pointer, d.pointer, c.pointer, biases, cached, of_a, of_b, 0, offsets)
+
+
+def _result_of(planned: PlannedCall) -> str:
+    """Element type of the result of a planned call."""
+    return planned.plan.problem.arithmetic.result if planned.factors is None else COMPLEX
 
 
 def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:

@@ -9,18 +9,27 @@ from tilewright.api.arrays.operand import HOST, Operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation, formulate, formulate_groups
 from tilewright.api.request import Rung
-from tilewright.core.dtypes import FLOAT8
-from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
+from tilewright.core.dtypes import COMPLEX, FLOAT8
+from tilewright.core.problem import COMPLEX_PRECISIONS, FAST, UNSCALED, Layout, Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import VECTOR_BYTES, Addresses
 from tilewright.runtime.base import Engine
+from tilewright.runtime.complex_factors import ComplexFactors
 from tilewright.runtime.plan import Plan
 from tilewright.select.selector import select
 
 LENT_BYTES = 2**24
 """From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
 lending takes the host time."""
+
+
+_WAYS = {
+    "doubled": "a product of float32, for which B is written twice as large",
+    "joined": "a product of float32, whose rows are joined after it",
+    "three": "three products of float32, joined after them",
+}
+"""How a complex product is made, in words."""
 
 
 class PlannedCall(NamedTuple):
@@ -36,6 +45,8 @@ class PlannedCall(NamedTuple):
     """Whether copies of b are cached."""
     lends: bool
     """See `lends`."""
+    factors: ComplexFactors | None = None
+    """Factors of a complex product, whose plan is a real one's."""
 
     def cached(self, call: Call) -> int:
         """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
@@ -49,6 +60,8 @@ class PlannedCall(NamedTuple):
             f"{problem.shape}, {problem.case}: {kernel.name} {self.plan.config} on {self.engine.device_name}",
             f"picked: {self.why}",
         ]
+        if self.factors is not None:
+            lines.append(f"{COMPLEX}, {self.factors.problem.shape}: {_WAYS[self.factors.way]}")
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
@@ -123,9 +136,12 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
     else:
         views, of = (a.view, b.view, out and out.view, c and c.view), (call.arithmetic, call.request.activation)
         row_major = rung is not None and rung[0].support.layouts == ("NN",)
-        form = formulate(*views, call.side, *of, row_major=row_major, scaling=scaling)
+        form = formulate(*views, call.side, *of, row_major=row_major, scaling=scaling, is_complex=a.dtype == COMPLEX)
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
+    factors = _factors_of(call, form, problem)
+    if factors is not None:
+        problem, addresses = factors.real, factors.addresses(addresses)
     cached = None
     if without_parts:
         problem = problem.promising("ieee")
@@ -133,12 +149,23 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    kernel, config = _picked(engine, rung, problem, addresses, c is not None, cached)
+    adds_c = c is not None and not (factors and factors.joins)
+    kernel, config = _picked(engine, rung, problem, addresses, adds_c, cached)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
-    plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing)
-    c_in_place = c is not None and not kernel.support.separate_c
-    return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
+    c_in_place = adds_c and not kernel.support.separate_c
+    whole = _with_c_in_d(problem) if c_in_place else problem
+    plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing, factors=factors)
+    return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan), factors)
+
+
+def _factors_of(call: Call, form: Formulation, problem: Problem) -> ComplexFactors | None:
+    """The factors of a complex product; None where it is real."""
+    if call.a.dtype != COMPLEX:
+        return None
+    first, second = (call.b, call.a) if form.swapped else (call.a, call.b)
+    may_join = call.request.rung is None and not call.request.batch_invariant
+    alike, three = (first.conjugated, second.conjugated), call.request.precision in COMPLEX_PRECISIONS
+    return ComplexFactors(problem, *alike, call.scalars.factor_b != 1, may_join, three)
 
 
 def _picked(
@@ -165,9 +192,12 @@ def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
             m, n, lda, ldb = n, m, ldb, lda
         a, b, d = Layout(order_a, lda, 0), Layout(order_b, ldb, 0), Layout("row", ldd or n, 0)
         c = Layout("row", ldc, 0) if adds_c else d
-        problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
-        kernel, config = _picked(engine, rung, problem, addresses, adds_c)
-        return engine.plan(kernel, config, problem, addresses)
+        problem, at = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue), addresses
+        factors = planned.factors and planned.factors._replace(problem=problem)
+        if factors is not None:
+            problem, at = factors.real, factors.addresses(addresses)
+        kernel, config = _picked(engine, rung, problem, at, adds_c and not (factors and factors.joins))
+        return engine.plan(kernel, config, problem, at, factors=factors)
 
     return plan
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tilewright.api.arrays.libraries import number_of
-from tilewright.core.dtypes import DTYPES
+from tilewright.core.dtypes import ARRAYS
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, ProblemError, nearest
-from tilewright.core.problem import FAST, Epilogue, Scalars, precision_of
+from tilewright.core.problem import COMPLEX_PRECISIONS, FAST, Epilogue, Scalars, precision_of
 from tilewright.kernels import resolve
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
@@ -69,7 +69,7 @@ class Request(NamedTuple):
             check_batch_invariant(self.batch_invariant)
         if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
             return self
-        promise = precision_of(self.precision)
+        promise = promise_of(self.precision)
         if self.fast_accumulate:
             if promise is not None:
                 raise ProblemError(
@@ -98,6 +98,15 @@ def scalars_of(alpha: Any, beta: Any) -> Scalars:
     return Scalars.checked(number_of("alpha", alpha), number_of("beta", beta))
 
 
+def promise_of(precision: Any) -> str | None:
+    """A precision as a Request has it, checked; those of complex products too.
+
+    Raises:
+        ProblemError: it is none.
+    """
+    return precision if isinstance(precision, str) and precision in COMPLEX_PRECISIONS else precision_of(precision)
+
+
 def check_batch_invariant(given: Any) -> None:
     """Raise ProblemError unless it is a bool."""
     if not isinstance(given, bool):
@@ -119,9 +128,9 @@ def dtype_name(dtype: Any) -> str | None:
         return None
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
     name = str(name).removeprefix("torch.")
-    if name not in DTYPES:
-        near = nearest(name, DTYPES, listed=True)
-        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{near}")
+    if name not in ARRAYS:
+        near = nearest(name, ARRAYS, listed=True)
+        raise DtypeError(f"out_dtype must be one of {', '.join(ARRAYS)}, got {dtype!r}{near}")
     return name
 
 

@@ -35,7 +35,13 @@ ELEMENT_TYPES = {
 
 DTYPES = tuple(ELEMENT_TYPES)
 
-ITEM_BYTES = {one.name: one.bytes for one in ELEMENT_TYPES.values()}
+COMPLEX = "complex64"
+"""Element type of pairs of float32. Kernels multiply it as float32: see `runtime/complex_factors.py`."""
+
+ARRAYS = (*DTYPES, COMPLEX)
+"""Element types of arrays that are multiplied."""
+
+ITEM_BYTES = {one.name: one.bytes for one in ELEMENT_TYPES.values()} | {COMPLEX: 8}
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 """Floating-point types of 8 bits, for A and B, each of which may have either. A result may have the first alone."""

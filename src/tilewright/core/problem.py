@@ -20,6 +20,10 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """Precisions of a product of float32 factors: see `Arithmetic`."""
 
+COMPLEX_PRECISIONS = {"3m": None, "fp16x3_3m": "fp16x3"}
+"""Precisions of complex64 alone, in three real products for four, each with the precision of these; see
+`runtime/complex_factors.py`."""
+
 BATCH_INVARIANT = "batch_invariant"
 """Word in the text of an `Arithmetic` that is batch-invariant."""
 FAST = "fast"
@@ -338,15 +342,35 @@ class Scalars(NamedTuple):
 
     alpha: float = 1.0
     beta: float = 0.0
+    factor_b: complex = 1
+    """Number that B of a complex product is multiplied by: alpha where it is not real, and then alpha is 1."""
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """alpha and beta by name, as `matmul` takes them."""
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    @property
+    def alpha_re(self) -> float:
+        """Real part of `factor_b`."""
+        return self.factor_b.real
+
+    @property
+    def alpha_im(self) -> float:
+        """Imaginary part of `factor_b`."""
+        return self.factor_b.imag
 
     @classmethod
     def checked(cls, alpha: Any, beta: Any) -> "Scalars":
         """Scalars from what a caller gave: 0 where they are 0 in float32, as kernels are given them.
 
         Raises:
-            ProblemError: one is not a real number, or is finite and float32 does not hold it.
+            ProblemError: beta is not a real number, alpha no number, or one is finite and float32 does not hold it.
         """
         if not (type(alpha) is type(beta) is float and -_MOST <= alpha <= _MOST and -_MOST <= beta <= _MOST):
+            if isinstance(alpha, complex) and alpha.imag and alpha == alpha and _held(alpha.real) and _held(alpha.imag):
+                return cls.checked(1.0, beta)._replace(factor_b=alpha)
+            alpha, beta = [one.real if isinstance(one, complex) and not one.imag else one for one in (alpha, beta)]
             for name, value in (("alpha", alpha), ("beta", beta)):
                 if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
                     raise ProblemError(f"{name} must be a number, got {value!r}")

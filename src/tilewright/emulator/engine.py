@@ -33,6 +33,7 @@ from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, Workspace
+from tilewright.kernels.library import complex_join
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS
 from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps
@@ -335,7 +336,11 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     """The operands of a launch, as they lie in memory."""
     problem, kernel = launch.job.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
-    found = [array for copy in launch.job.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
+    found = []
+    for x, copy in zip("ab", launch.job.copies, strict=False):
+        if copy.lines:
+            source, shift = launch.job.sources[f"from_{copy.name.lower() if kernel.splits else x}"]
+            found += _copied(copy, addresses, addresses[source] + shift, problem.batch)
     for name in ("range_a", "range_b"):
         if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "cached":
             words = Matrix(addresses["cached"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
@@ -349,14 +354,21 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
         ("D", problem.d, m, n, problem.result, False),
     ):
-        if name in copied:
+        if name in copied or (name == "C" and launch.job.sources.get("beta")):
             continue
         source, shift = launch.job.sources.get(name, (name, 0))
-        parts = 1 if source == name else kernel.parts
+        parts = kernel.parts if name in "AB" and source != name else 1
         found += [
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, parts)
         ]
+    if products := launch.job.sources.get("products"):
+        config = launch.executable.config
+        columns, rows = n if config.PAIRS else n // 2, (3 if config.PLANES else 2) * m * problem.batch
+        line = complex_join.ld(columns)
+        found.append(
+            Array("products", Matrix(addresses[products.name] + products.shift, rows, columns, line, "float32"))
+        )
     if problem.grouped:
         ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
         found.append(Array("offsets", ends))
@@ -370,17 +382,14 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     return found
 
 
-def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
-    """An operand, and what it is copied to."""
+def _copied(copy: Copy, addresses: dict[str, int], pointer: int, batch: int) -> list[Array]:
+    """An operand at this address, and what it is copied to."""
     count, length = (copy.length, copy.lines) if copy.across else (copy.lines, copy.length)
     lying = Layout("row", copy.ld_from, copy.matrix_stride)
-    found = [
-        Array(copy.name, matrix)
-        for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
-    ]
-    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.lines
+    found = [Array(copy.name, matrix) for matrix in _matrices(pointer, lying, count, length, batch, copy.dtype, 1)]
+    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.times * copy.lines
     unit = together(copy.split.dtype)
-    written = round_up(copy.length, unit)
+    written = min(round_up(copy.length, unit), copy.ld)
     parts = Matrix(where, lines, written, copy.ld, copy.split.dtype)
     found.append(Array(f"copy of {copy.name}", parts, not copy.made))
     if scales := copy.scale_bytes // 4:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, Maker
 from tilewright.api.arrays.operand import Operand, gpu_operand, unsupported
-from tilewright.core.dtypes import DTYPES
+from tilewright.core.dtypes import ARRAYS
 
 
 class CuPy(Library):
@@ -17,7 +17,7 @@ class CuPy(Library):
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         dtype = str(array.dtype)
-        if dtype not in DTYPES:
+        if dtype not in ARRAYS:
             raise unsupported(argument, dtype)
         memory = array.data
         return gpu_operand(argument, array, memory.ptr, array.shape, array.strides, dtype, memory.device_id)

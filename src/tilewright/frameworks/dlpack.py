@@ -9,7 +9,7 @@ from tilewright.api.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.api.arrays.operand import HOST, ArrayInterface, Operand, gpu_operand, host_operand, unsupported
 from tilewright.api.engines import resolve_engine
 from tilewright.api.formulate import View
-from tilewright.core.dtypes import DTYPES, ITEM_BYTES
+from tilewright.core.dtypes import ARRAYS, ITEM_BYTES
 from tilewright.core.errors import ArrayError
 
 DLPACK_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, which is pinned but ordinary host memory
@@ -66,7 +66,7 @@ def exchanged(argument: str, array: Any, stream: int) -> Operand:
         dtype = str(memory.dtype)
     except _PROTOCOL_ERRORS as error:
         raise _unreadable(argument, error) from error
-    if dtype not in DTYPES:
+    if dtype not in ARRAYS:
         raise unsupported(argument, dtype, _CONVERT)
     item = ITEM_BYTES[dtype]
     counts = memory.strides or View.tight(memory.shape).strides or ()  # no strides stand for row-major ones

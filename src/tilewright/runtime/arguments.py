@@ -46,6 +46,8 @@ _PARAMETERS = {
     "offsets": "p:offsets",
     "zero32": "i:zero",
     "zero64": "q:zero",
+    "complex_alpha": "f:alpha_re f:alpha_im",
+    "products": "p:products",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} p:non_finite_{x} q:matrix_stride_{x} "
         f"i:lines_{x} i:length_{x} i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
@@ -54,8 +56,8 @@ _PARAMETERS = {
 }
 _OFTEN_NULL = frozenset(
     f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite", "scale") for x in "ab"
-)
-"""Addresses that launches without copies, or of factors without scales, have no memory for."""
+) | {"alpha_re", "alpha_im"}
+"""Addresses that launches without copies, or of factors without scales, have no memory for; parts of a real alpha."""
 
 CopyNumbers = tuple[int, int, int, int, int, int, int, int]
 """Numbers of a copy that a launch makes of A or B, besides addresses, in the order of the members."""
@@ -138,12 +140,13 @@ def _slots(
     of the slots whose addresses come from elsewhere the number, offset, kind and name.
 
     Left out are null addresses and blank maps: the kernel uses those of A and B only where k > 0, that of D where
-    ALIGNED.
+    ALIGNED. And beta where that is among the sources: it is 0, whatever a call has.
     """
     slots = tuple(
         slot
         for slot in shape_of(arguments).slots
         if (slot.source in maps if slot.kind == "map" else slot.source in sources or slot.source not in _OFTEN_NULL)
+        and not (slot.source == "beta" and "beta" in sources)
     )
     return slots, tuple(
         (number, slot.offset, slot.kind, slot.source) for number, slot in enumerate(slots) if slot.source in sources

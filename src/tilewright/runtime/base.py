@@ -13,6 +13,7 @@ from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses, Variant
+from tilewright.runtime.complex_factors import ComplexFactors
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.plan import CachedOperand, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, cached_operand_of, jobs, needs
@@ -79,6 +80,7 @@ class Engine(Protocol):
         *,
         cached: str | None = None,
         capturing: Callable[[], bool] | None = None,
+        factors: ComplexFactors | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
@@ -89,6 +91,7 @@ class Engine(Protocol):
             cached: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.cached`.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.
+            factors: of a complex product, whose `real` the problem is: pointers are those of its complex operands.
 
         Raises:
             DtypeError, LaunchError, ProblemError: the kernel does not take the problem, the geometry is one that a GPU
@@ -99,12 +102,14 @@ class Engine(Protocol):
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses, cached)
+        if factors is not None:
+            found = factors.around(found)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
         executables = self.codes(needed, capturing)
         steps = tuple(map(self.step, needed, executables))
         copy = cached_operand_of(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
-        own = executables[launched - 1]
+        own = executables[launched - 1 - found.joins]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
 
     def codes(self, needed: Sequence[Job], capturing: Callable[[], bool] | None) -> list[Executable]:

@@ -15,6 +15,8 @@
 namespace {
 
 constexpr uint64_t VECTOR_BYTES = 16;
+constexpr uint8_t COMPLEX = 5;           // DLPack's code
+constexpr uint8_t CONJUGATED = 1 << 7;  // ours, added to the code of A or B whose elements are the conjugates of those in memory
 
 int64_t item_bytes(const DLTensor& tensor) { return (tensor.bits * tensor.lanes + 7) / 8; }
 
@@ -95,6 +97,11 @@ public:
                 if (!library->recording.is_plain(object)) return false;
             }
             if (!read(*library, object, arrays.tensors[i], i)) return false;
+            if (library->is_torch() && arrays.tensors[i].code == COMPLEX) {
+                bool conjugated;
+                if (!library->recording.find_conjugated(object, conjugated) || (conjugated && i > B)) return false;
+                if (conjugated) arrays.tensors[i].code |= CONJUGATED;
+            }
             if (arrays.tensors[i].device.id != arrays.tensors[A].device.id) return false;
         }
         return true;

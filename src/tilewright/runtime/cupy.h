@@ -17,15 +17,15 @@ namespace {
 // Objects that are never released, as a module's are not; null until an array of CuPy is met.
 struct {
     PyObject *current_stream, *data, *pointer, *device, *shape, *strides, *dtype;
-    PyObject* types[6];  // those below
+    PyObject* types[7];  // those below
 } cupy;
 
 struct ElementType {
     const char* name;
     uint8_t code, bits;
 };
-constexpr ElementType ELEMENT_TYPES[] = {{"float32", 2, 32}, {"float16", 2, 16}, {"int8", 0, 8},
-                                          {"uint8", 1, 8},    {"int32", 0, 32},   {"bfloat16", 4, 16}};
+constexpr ElementType ELEMENT_TYPES[] = {{"float32", 2, 32}, {"float16", 2, 16}, {"int8", 0, 8},     {"uint8", 1, 8},
+                                          {"int32", 0, 32},   {"bfloat16", 4, 16}, {"complex64", 5, 64}};
 
 // False where an attribute is no integer.
 bool read_integer(PyObject* object, PyObject* name, int64_t& value) {
@@ -92,7 +92,7 @@ const ExchangeApi* api_of_cupy(PyObject* type) {
     cupy.shape = PyUnicode_InternFromString("shape");
     cupy.strides = PyUnicode_InternFromString("strides");
     cupy.dtype = PyUnicode_InternFromString("dtype");
-    for (int i = 0; i < 6; ++i) cupy.types[i] = PyObject_CallMethod(numpy.get(), "dtype", "s", ELEMENT_TYPES[i].name);
+    for (int i = 0; i < 7; ++i) cupy.types[i] = PyObject_CallMethod(numpy.get(), "dtype", "s", ELEMENT_TYPES[i].name);
     PyErr_Clear();  // without ml_dtypes, NumPy knows no bfloat16
     return cupy.current_stream ? &CUPY_API : nullptr;
 }

@@ -13,14 +13,16 @@ namespace {
 // Names of a tensor's attributes, and of a variable of torch.autograd.forward_ad.
 PyObject* requires_grad;
 PyObject* is_neg;
+PyObject* is_conj;
 PyObject* current_level;
 
 // False with an error set.
 bool intern_names() {
     requires_grad = PyUnicode_InternFromString("requires_grad");
     is_neg = PyUnicode_InternFromString("is_neg");
+    is_conj = PyUnicode_InternFromString("is_conj");
     current_level = PyUnicode_InternFromString("_current_level");
-    return requires_grad && is_neg && current_level;
+    return requires_grad && is_neg && is_conj && current_level;
 }
 
 class Recording {
@@ -58,6 +60,13 @@ public:
         }
         const Ref negates(PyObject_CallMethodNoArgs(tensor, is_neg));
         return negates.get() == Py_False;
+    }
+
+    // Whether a tensor's elements are the conjugates of what its memory holds. False with an error set where nothing says so.
+    bool find_conjugated(PyObject* tensor, bool& conjugated) const {
+        const Ref answer(PyObject_CallMethodNoArgs(tensor, is_conj));
+        conjugated = answer.get() == Py_True;
+        return bool(answer);
     }
 
     // So that backward() refuses to use a tensor that was saved for it and has changed since.

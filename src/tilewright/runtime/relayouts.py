@@ -27,7 +27,7 @@ _LINE_BYTES = 128
 
 def together(dtype: str) -> int:
     """Elements of a line that are stored together, the last of them past its end where it is no multiple."""
-    return VECTOR_BYTES if ITEM_BYTES[dtype] == 1 else 4
+    return {1: VECTOR_BYTES, 8: 2}.get(ITEM_BYTES[dtype], 4)
 
 
 _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite")] for x in "ab"}
@@ -68,6 +68,8 @@ class Copy(NamedTuple):
     """Where its scales begin in that memory, in bytes, where it has some: right behind its matrices."""
     made: bool = True
     """Whether the launch makes it; else it is there already."""
+    times: int = 1
+    """Lines that it has for each of `lines`: 2 or 3 of complex elements."""
 
     @property
     def dtype(self) -> str:
@@ -77,7 +79,7 @@ class Copy(NamedTuple):
     @property
     def matrix(self) -> int:
         """Elements of the copy that one matrix becomes."""
-        return self.split.parts * self.lines * self.ld
+        return self.split.parts * self.times * self.lines * self.ld
 
     @property
     def scale_bytes(self) -> int:
@@ -132,6 +134,8 @@ class Jobs(NamedTuple):
     """Operands that are copied."""
     keeping: Job | None = None
     """Job that makes the copy that is cached, from memory that is 0."""
+    joins: bool = False
+    """Whether the last one joins the products of the one before to complex ones."""
 
 
 def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, cached: str | None = None) -> Jobs:
@@ -160,7 +164,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     end = 0
     for name, order in wanted.items():
         memory, shift = ("cached", 0) if name == cached else ("relayout", end)
-        copy = _copy(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
+        copy = copy_of(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
         sources[name] = AddressSource(memory, shift)
         if name == cached:
@@ -191,7 +195,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
     """Memory that the launches take besides the operands: `relayout`, which comes first, takes none."""
-    own = found.jobs[-1]
+    own = found.jobs[-1 - found.joins]
     size, counters = own.kernel.workspace(own.problem, own.config, multiprocessors)
     return Needs(size, counters, found.relayout_bytes)
 
@@ -270,18 +274,23 @@ def cached_operand_of(keeping: Job, step: Step) -> CachedOperand:
     return CachedOperand(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
 
 
-def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split) -> Copy:
-    """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
+def copy_of(
+    problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split, times: int = 1, half: bool = False
+) -> Copy:
+    """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned.
+
+    half: whether a line takes half the bytes.
+    """
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
     unit = (VECTOR_BYTES if split.parts == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
-    ld = round_up(max(length, 1), unit)
+    ld = round_up(max((length + 1) // 2 if half else length, 1), unit)
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")
-    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.parts * lines * ld
-    stride = layout.batch_stride or 0
-    return Copy(name, memory, shift, split, lines, length, matrices, across, layout.ld, stride, ld, along_k, scales)
+    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.parts * times * lines * ld
+    lies = lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld, along_k
+    return Copy(name, memory, shift, split, *lies, scales, times=times)
 
 
 def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> dict[str, Order]:

@@ -444,7 +444,12 @@ REFUSED = {
     "complex": (
         lambda a: tilewright.matmul(a.astype("complex64"), B),
         DtypeError,
-        "a has element type complex64; .*: a.real and a.imag are arrays for products of their own",
+        "b must have the element type of a: got float32, and complex64 for a",
+    ),
+    "complex alpha": (
+        lambda a: tilewright.matmul(a, B, alpha=2j),
+        ProblemError,
+        "alpha must be a number, got 2j: it may be complex where a is",
     ),
     "precision": (lambda a: tilewright.matmul(a, B, precision="fp16x"), ProblemError, "did you mean 'fp16x3'"),
     "precision of half": (

@@ -95,6 +95,7 @@ STAY = {
     "not measured": (lambda: torch.mm(draw(9, 5, grad=False), B), "nothing like it was measured"),
     "float64": (lambda: torch.mm(A.double(), B.double()), "element type float64"),
     "integers that mm wraps at 8 bits": (lambda: torch.mm(INTEGERS, INTEGERS.T), "element type int8"),
+    "complex": (lambda: torch.mm(A * 1j, (B * 1j).conj()), "element type complex64"),
     "integers": (lambda: torch.mm(A.int(), B.int()), "element type int32"),
     "every other": (lambda: torch.mm(draw(4, 10, grad=False)[:, ::2], B), "an operand that would be copied first"),
     "expanded": (lambda: torch.mm(A[:1, :1].expand(4, 5), B), "an operand that would be copied first"),

@@ -39,7 +39,7 @@ class Engine:
     def __init__(self, needs=None):
         self.needs, self.problems, self.asked = needs or Needs(), [], []
 
-    def plan(self, kernel, config, problem, addresses, *, cached=None, capturing=None):
+    def plan(self, kernel, config, problem, addresses, *, cached=None, capturing=None, factors=None):
         self.problems.append((problem, addresses))
         step = Step(len(self.problems), (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), ())
         return Plan(problem, kernel, config, None, (step,), self.needs)

@@ -5,8 +5,8 @@ from .fault import Fault
 FAULTS = (
     Fault(
         "scalars ignored where nothing else is asked",
-        "out.dtype == np.float32 and scalars == Scalars() and bias is None",
-        "out.dtype == np.float32 and bias is None",
+        "out.dtype == wide and scalars == Scalars() and bias is None",
+        "out.dtype == wide and bias is None",
         "alpha and beta do nothing to float32 results",
     ),
     Fault(
@@ -41,7 +41,7 @@ FAULTS = (
     ),
     Fault(
         "16-bit factors summed in 16 bits",
-        "else [factor.astype(np.float32, copy=False) for factor in (a, b)]",
+        "else [factor.astype(wide, copy=False) for factor in (a, b)]",
         "else [a, b]",
         "long sums of float16 products lose digits, or overflow",
     ),

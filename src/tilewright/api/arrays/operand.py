@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.api.formulate import View
-from tilewright.core.dtypes import DTYPES, FACTORS, ITEM_BYTES
+from tilewright.core.dtypes import ARRAYS, COMPLEX, ITEM_BYTES, SUMS_OF_INT8
 from tilewright.core.errors import DtypeError
 from tilewright.runtime.base import Matrix
 
@@ -36,6 +36,8 @@ class Operand(NamedTuple):
     device: int
     """The GPU's number, or HOST."""
     read_only: bool
+    conjugated: bool = False
+    """Whether its elements are the conjugates of those in memory; of a and b alone."""
 
     @property
     def view(self) -> View:
@@ -124,7 +126,7 @@ def unsupported(argument: str, dtype: str, convert: str = "{}.astype('float32')"
         dtype: its name.
         convert: how the library converts an array, which stands for {}.
     """
-    taken = FACTORS if argument in ("a", "b") else DTYPES
+    taken = [one for one in ARRAYS if one != SUMS_OF_INT8 or argument not in ("a", "b")]
     known = f"{argument} has element type {dtype}; matmul takes {', '.join(taken)}"
     return DtypeError(known + _advice(argument, dtype, convert))
 
@@ -133,7 +135,7 @@ def _advice(argument: str, dtype: str, convert: str) -> str:
     if argument == "out":  # a converted one would be written in place of the caller's
         return ": pass an out of one of these"
     if "complex" in dtype or dtype.lstrip("<>").startswith("c"):
-        return f": {argument}.real and {argument}.imag are arrays for products of their own"
+        return f": pass {convert.format(argument).replace('float32', COMPLEX)}"
     if _REAL.fullmatch(dtype) and not dtype.endswith(_PACKED):
         return f": pass {convert.format(argument)}"
     return ""
@@ -146,7 +148,7 @@ def host_operand(argument: str, array: Any, view: NDArray[Any], convert: str = "
         DtypeError: the element type is not supported.
     """
     dtype = str(view.dtype)
-    if dtype not in DTYPES:
+    if dtype not in ARRAYS:
         raise unsupported(argument, dtype, convert)
     strides = _normal(view.shape, view.strides)
     return Operand(argument, array, view, view.ctypes.data, view.shape, strides, dtype, HOST, not view.flags.writeable)
@@ -162,7 +164,7 @@ def gpu_operand(
     device: int,
     read_only: bool = False,
 ) -> Operand:
-    """The operand of an array on a GPU; strides are in bytes, dtype is one of DTYPES."""
+    """The operand of an array on a GPU; strides are in bytes, dtype is one of ARRAYS."""
     sizes = tuple(shape)
     return Operand(argument, array, None, pointer, sizes, _normal(sizes, strides), dtype, device, read_only)
 

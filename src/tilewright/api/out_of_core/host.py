@@ -45,7 +45,7 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
     """
     target = call.out
     if target is None:
-        target = call.library.new(call.a, call.shape, call.arithmetic.result)
+        target = call.library.new(call.a, call.shape, call.result)
     whole = call.offsets is not None or call.prepared is not None or call.a.dtype not in RESULTS
     if call.engine is None:
         _by_numpy(call, target) if call.offsets is None else _groups_by_numpy(call, target)
@@ -145,25 +145,27 @@ def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _by_numpy(call: Call, target: Operand) -> None:
-    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target; products of
-    integers, but for those whose blocks have scales, as `_exact` does."""
+    """Multiply with NumPy's BLAS in float32, or complex64, and write the result, rounded to its type, to target;
+    products of integers, but for those whose blocks have scales, as `_exact` does."""
     a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
     assert a is not None and b is not None and target.host is not None
     out, scalars = target.host, call.scalars
-    plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and call.request.activation is None
-    if plain and a.dtype == np.float32:
+    wide = np.complex64 if a.dtype == np.complex64 else np.float32
+    a, b = a.conj() if call.a.conjugated else a, b.conj() if call.b.conjugated else b
+    plain = out.dtype == wide and scalars == Scalars() and bias is None and call.request.activation is None
+    if plain and a.dtype == wide:
         np.matmul(a, b, out=out)
         return
     integers = call.a.dtype in INT8 and not call.scaling.of_blocks
     if scalars.alpha:
-        factors = [_exact(a, b)] if integers else [factor.astype(np.float32, copy=False) for factor in (a, b)]
+        factors = [_exact(a, b)] if integers else [factor.astype(wide, copy=False) for factor in (a, b)]
         for index, scale in enumerate((call.scale_a, call.scale_b)):
             if scale is not None and scale.host is not None:
                 at = 0 if integers else index
                 factors[at] = factors[at].astype(np.float32) * _spread(scale.host, factors[at].shape, index)
         sums = factors[0] if integers else np.asarray(np.matmul(*factors))
     else:
-        sums = np.zeros(out.shape, np.float32)
+        sums = np.zeros(out.shape, wide)
     if bias is not None:
         bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
     streamed.finish(call, sums, c, bias, out)
@@ -246,4 +248,5 @@ def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: 
         view = np.broadcast_to(view, (*batch, *view.shape[-2:]))
     by_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
     dense = np.ascontiguousarray(view.swapaxes(-1, -2) if by_columns else view)
-    return operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)
+    found = operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)
+    return found._replace(conjugated=operand.conjugated)

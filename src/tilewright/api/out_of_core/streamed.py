@@ -254,7 +254,7 @@ class _StreamedProduct:
         rows, cols = self._tile(step)
         shape = a.shape[0], b.shape[1]
         out = operand_of("out", memory, shape)
-        alpha, beta = call.scalars
+        alpha, beta, _ = call.scalars
         added = 0.0 if begins else 1.0
         if begins and matrices.c is not None and not self._finishes:
             engine.load(memory.pointer, _lines(matrices.c[rows, cols]))()
@@ -318,19 +318,21 @@ def finish(
 
     Args:
         call: whose activation and scalars hold.
-        sums: float32 or int32, of out's shape, or what broadcasts to it.
+        sums: float32, complex64 or int32, of out's shape, or what broadcasts to it.
         c, bias: None where there is none; the bias broadcasts to the result.
         out: where the result goes.
     """
-    alpha, beta = call.scalars
+    alpha, beta, factor_b = call.scalars
     number = np.int32 if out.dtype == np.int32 else np.float32
-    result: NDArray[Any] = sums.astype(number, copy=False)
+    result: NDArray[Any] = sums.astype(number, copy=False) if sums.dtype == np.int32 else sums
     if alpha != 1:
         result = np.multiply(result, number(alpha))
+    if factor_b != 1:
+        result = np.multiply(result, np.complex64(factor_b))
     if beta and c is not None:
-        result = result + number(beta) * c.astype(number, copy=False)
+        result = result + number(beta) * c.astype(result.dtype, copy=False)
     if bias is not None:
-        result = result + bias.astype(number)
+        result = result + bias.astype(result.dtype)
     result = activations.apply(call.request.activation, result)
     if out.dtype.name in FLOAT8:
         result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.api.arrays.library import Library, type_name
 from tilewright.api.arrays.operand import Operand, host_operand, unsupported
-from tilewright.core.dtypes import DTYPES, FLOAT8
+from tilewright.core.dtypes import ARRAYS, FLOAT8
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.frameworks.dlpack import DLPACK_HOST, exchange_device, exchanged
 from tilewright.frameworks.numpy import check_plain
@@ -75,7 +75,7 @@ def _dtype(argument: str, array: Any) -> str:
         DtypeError: it is not supported.
     """
     dtype = str(array.dtype)
-    if dtype not in DTYPES:
+    if dtype not in ARRAYS:
         raise unsupported(argument, dtype)
     return dtype
 

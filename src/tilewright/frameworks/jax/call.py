@@ -19,7 +19,7 @@ def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -
     """`tilewright.matmul` of arrays that are traced or lie on a GPU.
 
     alpha and beta are numbers, not traced values. A kernel that is named computes the product, and the best ones known
-    its derivatives. c is added by XLA, after the product and in float32, to int32 results in int32.
+    its derivatives. c is added by XLA, after the product and in the type of sums.
 
     Args:
         arrays: a, b, c, out and bias.
@@ -44,9 +44,10 @@ def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -
         operands[name] = JAX.shown(name, array) if given else None
     call = Call(request, JAX, None, 0, **operands, scalars=scalars_of(alpha, beta))
     call.check()
-    kind = Kind(request._replace(out_dtype=call.arithmetic.result), call.scalars.alpha, call.side)
+    kind = Kind(request._replace(out_dtype=call.result), call.scalars.alpha, call.side)
     c = arrays["c"] if call.scalars.beta else None
-    return _multiply(a, arrays["b"], c, arrays["bias"], kind, call.scalars.beta)
+    b = arrays["b"] if call.scalars.factor_b == 1 else jnp.complex64(call.scalars.factor_b) * arrays["b"]
+    return _multiply(a, b, c, arrays["bias"], kind, call.scalars.beta)
 
 
 def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any:
@@ -57,9 +58,9 @@ def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any
     if kind.alpha != 0:
         sums = product(first, second, None, kind.of_sums)
     else:
-        sums = jnp.zeros(result_shape(first.shape, second.shape)[1], kind.number)
+        sums = jnp.zeros(result_shape(first.shape, second.shape)[1], kind.sums)
     if c is not None:
-        sums = sums + sums.dtype.type(beta) * c.astype(sums.dtype).reshape(sums.shape)
+        sums = sums + kind.scalar(beta) * c.astype(kind.sums).reshape(sums.shape)
     return _shaped(finished(sums, bias, kind), a, b)
 
 

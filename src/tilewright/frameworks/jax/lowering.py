@@ -24,7 +24,7 @@ from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import result_shape
 from tilewright.api.gpu import planned_call_of
 from tilewright.api.planned_call import PlannedCall
-from tilewright.core.dtypes import INT8, ITEM_BYTES
+from tilewright.core.dtypes import INT8, ITEM_BYTES, SUMS_OF_INT8
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.jax.arrays import JAX
@@ -38,11 +38,10 @@ _Axes = tuple[int, ...]
 
 
 def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
-    """The product by XLA, in float32 throughout; of integers sums are int32."""
-    sums = jnp.matmul(a, b, precision="highest", preferred_element_type="int32" if a.dtype in INT8 else "float32")
-    sums = sums.astype(kind.number)
-    sums = sums if kind.alpha == 1 else sums.dtype.type(kind.alpha) * sums
-    return finished(sums, bias[0] if bias else None, kind)
+    """The product by XLA, in float32, or complex64, throughout; of integers sums are int32."""
+    of_sums = SUMS_OF_INT8 if a.dtype in INT8 else kind.sums
+    sums = jnp.matmul(a, b, precision="highest", preferred_element_type=of_sums).astype(kind.sums)
+    return finished(sums if kind.alpha == 1 else kind.scalar(kind.alpha) * sums, bias[0] if bias else None, kind)
 
 
 def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
@@ -182,7 +181,7 @@ def _name(planned: PlannedCall) -> str:
     """A name of a plan that is the same in every process, as programs that XLA has cached on disk contain it."""
     plan = planned.plan
     problem = plan.problem
-    digest = cache.key(problem, str(plan.config), plan.needs, planned.form.swapped)[:16]
+    digest = cache.key(problem, str(plan.config), plan.needs, planned.form.swapped, planned.factors)[:16]
     return f"{plan.kernel.name} {problem.shape} {problem.case} {digest}"
 
 
@@ -191,7 +190,7 @@ def _keep(handler: XlaHandler, name: str, gpu: int, planned: PlannedCall) -> int
     engine: Any = gpu_engine(None, gpu)
     plan = planned.plan
     if engine is not planned.engine:
-        plan = engine.plan(plan.kernel, plan.config, plan.problem)
+        plan = engine.plan(plan.kernel, plan.config, plan.problem, factors=planned.factors)
     return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, planned.form.swapped)
 
 

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.sharding import NamedSharding, PartitionSpec
 
 from tilewright.api.formulate import result_shape
 from tilewright.api.request import Request
-from tilewright.core.dtypes import SUMS_OF_INT8
+from tilewright.core.dtypes import COMPLEX, SUMS_OF_INT8
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 
@@ -39,14 +40,19 @@ class Kind(NamedTuple):
         return self._replace(request=self.request._replace(**changed))
 
     @property
-    def number(self) -> str:
-        """Element type that the epilogue is computed in: float32, or of int32 results that."""
-        return SUMS_OF_INT8 if self.request.out_dtype == SUMS_OF_INT8 else "float32"
+    def sums(self) -> str:
+        """Element type that the epilogue is computed in: float32, or of complex64 and int32 results theirs."""
+        named = self.request.out_dtype
+        return named if named in (COMPLEX, SUMS_OF_INT8) else "float32"
+
+    def scalar(self, value: float) -> Any:
+        """alpha or beta, of a type that leaves sums theirs."""
+        return np.int32(value) if self.sums == SUMS_OF_INT8 else np.float32(value)
 
     @property
     def of_sums(self) -> "Kind":
         """This kind without its epilogue: sums as it computes with them."""
-        return self.asking(out_dtype=self.number, activation=None)._replace(side=None)
+        return self.asking(out_dtype=self.sums, activation=None)._replace(side=None)
 
 
 def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
@@ -73,7 +79,7 @@ def _varying_alike(*operands: Any) -> list[Any]:
 
 
 def finished(sums: Any, bias: Any, kind: Kind) -> Any:
-    """The epilogue of sums, float32 or int32, by XLA. A bias may have dimensions of a batch, which broadcast."""
+    """The epilogue of sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
     if bias is not None:
         sums = sums + _along(bias, kind.side).astype(sums.dtype)
     if kind.request.activation is not None:
@@ -175,7 +181,7 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
-    result = str(like.dtype) if whole else "float32"
+    result = str(like.dtype) if whole else kind.sums
     promised = kind.of_sums.asking(out_dtype=result, kernel=None, config=None)
     values = product_p.bind(a, b, kind=promised)
     if not whole:

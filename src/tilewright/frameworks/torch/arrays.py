@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, Maker, type_name
 from tilewright.api.arrays.operand import Operand, gpu_operand, host_operand, unsupported
 from tilewright.api.formulate import View
-from tilewright.core.dtypes import DTYPES, FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import ARRAYS, COMPLEX, FLOAT8, ITEM_BYTES
 from tilewright.core.errors import ArrayError, ProblemError
 
 _CONVERT = "{}.to(torch.float32)"
@@ -36,7 +36,13 @@ class Torch(Library):
                 advice = "call without it, and write the result by out.copy_()"
             raise ArrayError(f"{argument} is a view that negates when it is read: {advice}")
         dtype = numpy_name(array.dtype)
-        if dtype not in DTYPES:
+        conjugated = dtype == COMPLEX and array.is_conj()
+        if conjugated:
+            if argument == "out":
+                raise ArrayError("out is a view that conjugates when it is read: write the result by out.copy_()")
+            conjugated = argument in ("a", "b")
+            array = array.conj() if conjugated else array.resolve_conj()
+        if dtype not in ARRAYS:
             raise unsupported(argument, dtype, _CONVERT)
         device = array.device
         where = device.type
@@ -46,10 +52,12 @@ class Torch(Library):
         if not pointer and 0 not in shape:
             raise ArrayError(f"{argument} has no memory: its storage was freed, or it stands for zeros")
         if where == "cpu":
-            return host_operand(argument, array, _numpy_view(array.detach(), dtype))
-        item = ITEM_BYTES[dtype]
-        strides = [item * stride for stride in array.stride()]
-        return gpu_operand(argument, array, pointer, shape, strides, dtype, device.index)
+            found = host_operand(argument, array, _numpy_view(array.detach(), dtype))
+        else:
+            item = ITEM_BYTES[dtype]
+            strides = [item * stride for stride in array.stride()]
+            found = gpu_operand(argument, array, pointer, shape, strides, dtype, device.index)
+        return found._replace(conjugated=True) if conjugated else found
 
     def records(self, arrays: Mapping[str, Any]) -> bool:
         torch = sys.modules["torch"]

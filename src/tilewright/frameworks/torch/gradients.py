@@ -2,7 +2,7 @@
 
     y = f(z)    z = alpha * a @ b + beta * c + bias
 
-    backward    dz = f'(z) dy    da = alpha * dz @ b^T    db = alpha * a^T @ dz    dc = beta * dz    dbias = sums of dz
+    backward    dz = f'(z) dy    da = alpha * dz @ b^H    db = alpha * a^H @ dz    dc = beta * dz    dbias = sums of dz
     forward     y' = f'(z) (alpha * (a' @ b + a @ b') + beta * c' + bias')
 
 All of them promise what the call does: its precision and, each for its own rows, batch invariance. Transposed factors
@@ -98,12 +98,12 @@ class _MatmulFunction(_SingleLevelFunction):
         da = db = dbias = dc = None
         if for_a:
             b = b.unsqueeze(-1) if len(shape_b) == 1 else b
-            da = _summed(matmul_op(factor, b.mT, alpha=ctx.alpha, **ctx.promised), shape_a)
+            da = _summed(matmul_op(factor, b.mH, alpha=ctx.alpha, **ctx.promised), shape_a)
         if for_b:
             a = a.unsqueeze(0) if len(shape_a) == 1 else a
             if len(shape_b) < 3 and a.dim() > 2:
                 a, factor = a.flatten(0, -2), factor.flatten(0, -2)
-            db = matmul_op(a.mT, factor, alpha=ctx.alpha, **ctx.promised)
+            db = matmul_op(a.mH, factor, alpha=ctx.alpha, **ctx.promised)
             db = _summed(db.squeeze(-1) if len(shape_b) == 1 else db, shape_b)
         if for_bias:
             dbias = _summed(matrix, shape_bias)

@@ -58,7 +58,7 @@ def multiply(call: Call, arrays: dict[str, Any], gpus: Sequence[int]) -> Any:
     if b.shape[1] > a.shape[0]:
         operands = operands.transposed
     asked = call.request
-    settings = {**call.scalars._asdict(), "activation": asked.activation, "precision": asked.precision}
+    settings = {**call.scalars.named, "activation": asked.activation, "precision": asked.precision}
     if asked.kernel is not None:
         settings |= {"kernel": asked.kernel, "config": dict(asked.config)}
     division = division_of(call, operands, len(gpus))

@@ -19,12 +19,12 @@ import torch
 
 from tilewright.api import front
 from tilewright.api.arrays.libraries import library_of
-from tilewright.api.call import missing_c
+from tilewright.api.call import check_complex, missing_c
 from tilewright.api.formulate import check_shapes
-from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, scalars_of
-from tilewright.core.dtypes import INT8, RESULTS, default_result, multiplied, results_of
-from tilewright.core.errors import ArrayError, DtypeError
-from tilewright.core.problem import Arithmetic, precision_of
+from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, promise_of, scalars_of
+from tilewright.core.dtypes import COMPLEX, INT8, RESULTS, default_result, multiplied, results_of
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
+from tilewright.core.problem import Arithmetic
 from tilewright.frameworks.torch import gradients, library, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op
@@ -52,7 +52,7 @@ def matmul(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
             "compiles, casts (autocast) or maps: leave them out, or call matmul outside of that, under torch.no_grad()"
         )
-    scalars, promise = scalars_of(alpha, beta), precision_of(request.precision)
+    scalars, promise = scalars_of(alpha, beta), promise_of(request.precision)
     sharding.register()
     check_batch_invariant(request.batch_invariant)
     dtype = dtype_name(request.out_dtype) or (None if out is None else dtype_name(out.dtype))
@@ -60,7 +60,11 @@ def matmul(
     wants = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (out, a, b, bias, c))
     if wants and out is not None:
         raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
-    settings = (*scalars, request.activation, typed, promise, request.batch_invariant)
+    if scalars.factor_b != 1:
+        if not b.is_complex():
+            raise ProblemError(f"alpha must be a number, got {scalars.factor_b!r}: it may be complex where a and b are")
+        b = b * scalars.factor_b
+    settings = (scalars.alpha, scalars.beta, request.activation, typed, promise, request.batch_invariant)
     result = library.call_operator(matmul_op, {"a": a, "b": b, "bias": bias, "c": c}, a, b, bias, c, *settings)
     if out is None:
         return result
@@ -94,14 +98,20 @@ def _shape_of(*arguments: Any) -> Any:
     factors = "a", "b"
     second = b.dtype if multiplied(of_a, of_b) else a.dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, second), ("bias", bias, result), ("c", c, result)):
-        known = (*RESULTS, *INT8) if name in factors else results_of(of_a)
+        known = (*RESULTS, COMPLEX, *INT8) if name in factors else (COMPLEX,) if a.is_complex() else results_of(of_a)
         if array is not None and (array.dtype != dtype or numpy_name(dtype) not in known):
             raise DtypeError(
                 f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(known)}: "
                 f"got {numpy_name(array.dtype)}"
             )
-    Arithmetic(of_a, numpy_name(result), call.precision, of_b=of_b)  # refuses what is unknown
     check_activation(call.activation)
+    if a.is_complex():
+        promise_of(call.precision)
+        rows, cols = a.shape[-2] if a.dim() > 1 else 1, b.shape[-1] if b.dim() > 1 else 1
+        by_rows = bias is not None and tuple(bias.shape) == (rows, 1) != (1, cols)
+        check_complex(call.activation, numpy_name(result), "column" if by_rows else None)
+    else:
+        Arithmetic(of_a, numpy_name(result), call.precision, of_b=of_b)  # refuses what is unknown
     if call.beta != 0 and c is None:
         raise missing_c(call.beta)
     shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)
@@ -118,9 +128,9 @@ def _cast(dtype: Any, *arguments: Any) -> Any:
     def cast(array: Any, to: Any) -> Any:
         return array.to(to) if array.is_floating_point() and array.dtype != torch.float64 else array
 
-    result = dtype if call.out_dtype is None else call.out_dtype
+    result = call.out_dtype or (call.a.dtype if call.a.is_complex() else dtype)
     bias, c = (None if array is None else cast(array, result) for array in (call.bias, call.c))
-    precision = call.precision if dtype == torch.float32 else None
+    precision = call.precision if dtype == torch.float32 or call.a.is_complex() else None
     a, b = cast(call.a, dtype), cast(call.b, dtype)
     return matmul_op(*call._replace(a=a, b=b, bias=bias, c=c, precision=precision))
 
@@ -165,6 +175,7 @@ def _batched(info: Any, in_dims: Sequence[int | None], *arguments: Any) -> tuple
 
 library.register("matmul", _multiply, _cast)
 LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
+LIBRARY.impl("matmul", torch.library.fallthrough_kernel, "Conjugate")  # factors are conjugated as they are read
 torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
 torch.library.register_vmap(NAME, _batched, lib=LIBRARY)
 sharding.register()

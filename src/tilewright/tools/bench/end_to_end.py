@@ -269,7 +269,7 @@ class TorchCalls:
         arithmetic = problem.arithmetic
         fast = arithmetic.precision == FAST
         settings: dict[str, Any] = {
-            **(scalars._asdict() if scalars != Scalars() else {}),
+            **(scalars.named if scalars != Scalars() else {}),
             "activation": problem.epilogue.activation,
             "out_dtype": problem.result if problem.result != problem.dtype else None,
             "fast_accumulate": fast or None,
@@ -295,7 +295,7 @@ class TorchCalls:
         """
         if problem.dtype in FLOAT8:
             return self._own_of_float8(problem, scalars)
-        torch, (alpha, beta) = self.torch, scalars
+        torch, (alpha, beta, _) = self.torch, scalars
         multiply, add = (torch.mm, torch.addmm) if problem.batch == 1 else (torch.bmm, torch.baddbmm)
         types: dict[str, Any] = {}
         if problem.result != problem.dtype:

@@ -148,7 +148,7 @@ class ProfiledLaunch(Facts):
         """The launch of a problem without gaps between rows (or columns, by the orders), by a kernel or `CUBLAS`."""
         types: dict[str, Any] = {"dtype": problem.dtype, "out_dtype": problem.result, "layout": problem.layout}
         name = kernel if isinstance(kernel, str) else kernel.name
-        return cls(kernel=name, config=dict(config), shape=problem.shape, **scalars._asdict(), **types)
+        return cls(kernel=name, config=dict(config), shape=problem.shape, **scalars.named, **types)
 
     @property
     def problem(self) -> Problem:

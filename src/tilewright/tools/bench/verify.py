@@ -99,7 +99,7 @@ class Operands:
     def sums(self) -> NDArray[np.float64]:
         """alpha * a @ b + beta * c + bias in float64, of the rounded operands. Of a grouped product c where rows are of
         no group."""
-        alpha, beta = self.scalars
+        alpha, beta, _ = self.scalars
         with np.errstate(invalid="ignore"):  # an infinity times 0 is NaN
             sums = self._products()
         if alpha == 0:  # a and b are not read

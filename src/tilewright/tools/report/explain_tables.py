@@ -30,7 +30,7 @@ def heading(one: Explained) -> Text:
     )
     if isinstance(one, LaunchExplanation):
         return Text.assemble((one.launch.name, "bold"), f" {blocks}")
-    problem, (alpha, beta) = one.problem, one.scalars
+    problem, (alpha, beta, _) = one.problem, one.scalars
     scalars = "" if alpha == 1 and beta == 0 else f", alpha {alpha:g}, beta {beta:g}"
     layout = "" if problem.layout == "NN" else f"{problem.layout} "
     return Text.assemble(

@@ -254,7 +254,7 @@ class Search:
             kernel=name,
             config=dict(choice.config),
             **{name: getattr(problem, name) for name in ("m", "n", "k", "batch")},
-            **self._settings.scalars._asdict(),
+            **self._settings.scalars.named,
             case=timed_case(problem),
             outcome=outcome,
             note=note[:2000],

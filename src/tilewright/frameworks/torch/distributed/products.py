@@ -126,7 +126,7 @@ class _AllGather(torch.autograd.Function):
         dim, group, precision = ctx.of
         d_shard = None
         if ctx.needs_input_grad[0]:
-            given = [(dy, B.mT) for dy, B in zip(dys, Bs, strict=True) if dy is not None]
+            given = [(dy, B.mH) for dy, B in zip(dys, Bs, strict=True) if dy is not None]
             parts = [_reduce_scatter(dy, factor, "sum", dim, group, precision) for dy, factor in given]
             parts += [] if d_whole is None else [collectives.scattered(d_whole, "sum", dim, group)]
             d_shard = sum(parts[1:], parts[0]) if parts else None
@@ -148,7 +148,7 @@ class _ReduceScatter(torch.autograd.Function):
         op, dim, group, precision = ctx.of
         for_A, for_B, *_ = ctx.needs_input_grad
         dy = dy / group.size() if op == "avg" else dy
-        whole, products = _all_gather(dy, [B.mT] if for_A else [], dim, group, precision, for_B)
+        whole, products = _all_gather(dy, [B.mH] if for_A else [], dim, group, precision, for_B)
         return products[0] if for_A else None, _outer(A, whole, precision) if for_B else None, None, None, None, None
 
 
@@ -186,7 +186,7 @@ def _is_cast(A: Any) -> bool:
 
 def _outer(A: Any, dy: Any, precision: str | None) -> Any:
     """The gradient of B, of A and the gradient of A @ B: one product over all rows."""
-    return matmul(A.flatten(0, -2).mT, dy.flatten(0, -2), precision=precision)
+    return matmul(A.flatten(0, -2).mH, dy.flatten(0, -2), precision=precision)
 
 
 def _group(named: Any) -> Any:

@@ -1,0 +1,188 @@
+"""Complex products as real ones, of which each part of an element is one sum, or two.
+
+A and D are read as rows of (re, im) pairs, and B is written twice as large. In floats, D is m x 2n, A m x 2k, and B'
+2k x 2n: [[re, im], [-im, re]] for each element of B. The launch that writes B' conjugates both factors, multiplies by a
+complex alpha, and transposes a column-major A, which is no view of such rows.
+
+Where B is far larger than A and D, it is read as it lies instead, and A becomes 2m rows: of a column-major B, as a view
+of 2k x n, A is written twice as large; of a row-major one, k x 2n, a column-major A is a view of 2m x k. Their product,
+two rows for each row of D, is joined by a launch behind it.
+
+Where three products will do for four ("3m"), both factors are written as matrices of real parts, of imaginary ones and
+of their sums, and a batch of three products is joined: (P - Q, R - P - Q) of P = Ar Br, Q = Ai Bi and
+R = (Ar + Ai) (Br + Bi). The parts then err relative to the whole element.
+
+All else is a product of float32.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from tilewright.core.dtypes import COMPLEX
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import Layout, Order, Problem
+from tilewright.kernels.library import complex_factors, complex_join, relayout
+from tilewright.kernels.split import Split
+from tilewright.kernels.support import Addresses, Variant
+from tilewright.runtime.arguments import AddressSource
+from tilewright.runtime.relayouts import Copy, Job, Jobs, copy_of
+
+Way = Literal["doubled", "joined", "three"]
+
+LEAST_SAVED_BYTES = 2**23
+"""Bytes of traffic with memory that are worth a launch which joins."""
+
+_FACTORS, _JOIN = complex_factors.KERNEL, complex_join.KERNEL
+_BOUNDARY = 256
+_ELEMENTS = Split(COMPLEX, 1)
+_BYTES_OF_PRODUCTS = 0.06
+"""Bytes of traffic that take as long as what three products save in place of four, for each m n k: two operations, at
+100 TFLOP/s and 3 TB/s."""
+_VARIANT = Variant(edges=True, aligned=False)
+_SQUARES = _FACTORS.config()
+
+
+class ComplexFactors(NamedTuple):
+    """How the factors of a complex product become those of a real one."""
+
+    problem: Problem
+    """The complex product: sizes and layouts in complex elements, and the arithmetic of its parts."""
+    conjugate_a: bool
+    conjugate_b: bool
+    complex_alpha: bool
+    """Whether alpha is not real, so that a factor or the products are multiplied by it."""
+    may_join: bool
+    three: bool = False
+    """Whether three products will do for four, where that saves time."""
+
+    @property
+    def way(self) -> Way:
+        """How: with B written twice as large, or joined where that saves traffic, or three products where that saves
+        time."""
+        p = self.problem
+        if not (self.may_join and p.k):
+            return "doubled"
+        of_a, of_b = (p.batch if layout.batch_stride else 1 for layout in (p.a, p.b))
+        a, b, d = of_a * p.m * p.k, of_b * p.k * p.n, p.batch * p.m * p.n
+        by_rows = p.a.order == "row"
+        doubling = 40 * b + (8 if by_rows else 24) * a + 8 * d
+        joining = 8 * b + ((24 if by_rows else 8) * a + 40 * d if p.b.order == "row" else 40 * a + 24 * d)
+        saved = _BYTES_OF_PRODUCTS * d * p.k + doubling - 32 * (a + b + d)
+        if self.three and of_a == of_b == p.batch and saved > LEAST_SAVED_BYTES:
+            return "three"
+        return "joined" if doubling - joining > LEAST_SAVED_BYTES else "doubled"
+
+    @property
+    def joins(self) -> bool:
+        """Whether a launch behind the product makes the result."""
+        return self.way != "doubled"
+
+    @property
+    def copies(self) -> tuple[Copy, Copy]:
+        """The copy of a factor that is transposed, and one that is twice as large, one behind the other in memory; each
+        without lines where there is none. For three products, copies of both as three matrices of floats."""
+        p, way = self.problem, self.way
+        if way == "three":
+            first = copy_of(p, "A", p.a.order, "relayout", 0, _ELEMENTS, 3, half=True)
+            shift = round_up(first.end, _BOUNDARY)
+            return first, copy_of(p, "B", p.b.order, "relayout", shift, _ELEMENTS, 3, half=True)
+        pairs = way == "joined" and p.b.order == "row"
+        view: Order = "column" if pairs else "row"
+        doubled, order = ("A", p.a.order) if way == "joined" else ("B", p.b.order)
+        first = copy_of(p, "A", view, "relayout", 0, _ELEMENTS)
+        if p.a.order == view or (way == "joined" and not pairs):
+            first = _none(first)
+        second = copy_of(p, doubled, order, "relayout", round_up(first.end, _BOUNDARY), _ELEMENTS, times=2)
+        return first, _none(second) if pairs else second
+
+    @property
+    def real(self) -> Problem:
+        """The product of float32 that is left, or the batch of three for each."""
+        p, way = self.problem, self.way
+        layouts = {"A": p.a, "B": p.b}
+        for copy in self.copies:
+            if copy.made:
+                order: Order = "row" if copy.along_k == (copy.name == "A") else "column"
+                stride = copy.lines * copy.ld if way == "three" else copy.matrix if copy.matrices > 1 else 0
+                layouts[copy.name] = Layout(order, copy.ld, stride)
+        a, b = _doubled(layouts["A"]), _doubled(layouts["B"])
+        if way == "doubled":
+            d, c = _doubled(p.d), _doubled(p.addend)
+            return Problem(p.m, 2 * p.n, 2 * p.k, p.arithmetic, p.batch, a, b, d, d if c == d else c, p.epilogue)
+        if way == "three":
+            return Problem(p.m, p.n, p.k, p.arithmetic, 3 * p.batch, a, b, Layout("row", complex_join.ld(p.n)))
+        n, k = (2 * p.n, p.k) if p.b.order == "row" else (p.n, 2 * p.k)
+        return Problem(2 * p.m, n, k, p.arithmetic, p.batch, a, b, Layout("row", complex_join.ld(n)))
+
+    def addresses(self, given: Addresses) -> Addresses:
+        """Remainders of addresses of the real product's operands, from those of the complex one's."""
+        made = {copy.name for copy in self.copies if copy.made}
+        a, b, d, c = given
+        return Addresses(*(0 if "A" in made else a, 0 if "B" in made else b), *((0, 0) if self.joins else (d, c)))
+
+    def around(self, found: Jobs) -> Jobs:
+        """Launches of the real product, between the one that writes its factors and the one that joins products."""
+        if self.problem.k == 0:
+            return found
+        end = round_up(found.relayout_bytes, _BOUNDARY)
+        copies = [copy._replace(shift=end + copy.shift) for copy in self.copies]
+        end += max(copy.end for copy in copies if copy.made) if any(copy.made for copy in copies) else 0
+        moved = {copy.name: AddressSource("relayout", copy.shift) for copy in copies if copy.made}
+        before = (self._writing(copies),) if moved else ()
+        if not self.joins:
+            jobs = tuple(_moved(job, moved) for job in found.jobs)
+            return found._replace(jobs=(*before, *jobs), relayout_bytes=end)
+        real, products = self.real, AddressSource("relayout", round_up(end, _BOUNDARY))
+        moved |= {"D": products, "C": products, "beta": products}
+        jobs = tuple(_moved(job, moved) for job in found.jobs)
+        end = products.shift + 4 * real.batch * real.m * real.d.ld
+        return found._replace(jobs=(*before, *jobs, self._joining(products)), relayout_bytes=end, joins=True)
+
+    def _writing(self, copies: Sequence[Copy]) -> Job:
+        """The launch that writes factors."""
+        first, second = copies
+        sources: dict[str, AddressSource] = {}
+        for x, copy in zip("ab", copies, strict=True):
+            if copy.made:
+                sources |= {f"from_{x}": AddressSource(copy.name), f"to_{x}": AddressSource("relayout", copy.shift)}
+        overrides: dict[str, int] = {}
+        if second.made:
+            own, other = self.conjugate_b, self.conjugate_a
+            own, other = (other, own) if second.name == "A" else (own, other)
+            overrides = {"CONJUGATE": int(own), "CONJUGATE_OTHER": int(other), "PLANES": int(self.way == "three")}
+            overrides |= self._multiplying(sources)
+        blocks = sum(relayout.squares(_SQUARES, copy.lines, copy.length, copy.matrices) for copy in copies)
+        return Job(_FACTORS, _FACTORS.config(overrides), self.problem, _VARIANT, sources, (first, second), blocks)
+
+    def _joining(self, products: AddressSource) -> Job:
+        """The launch that joins products, and computes the epilogue."""
+        p, sources = self.problem, {"products": products}
+        d, c = _doubled(p.d), _doubled(p.addend)
+        result = Problem(p.m, 2 * p.n, 0, batch=p.batch, d=d, c=d if c == d else c, epilogue=p.epilogue)
+        overrides = {"PLANES": int(self.way == "three")}
+        if self.way == "joined" and p.b.order == "row":
+            overrides = {"PAIRS": 1, "CONJUGATE_A": int(self.conjugate_a), "CONJUGATE_B": int(self.conjugate_b)}
+            overrides |= self._multiplying(sources)
+        return Job(_JOIN, _JOIN.config(overrides), result, _VARIANT, sources)
+
+    def _multiplying(self, sources: dict[str, AddressSource]) -> dict[str, int]:
+        """Parameter of a launch that multiplies by a complex alpha, which is added to its sources."""
+        if self.complex_alpha:
+            sources |= {name: AddressSource(name) for name in ("alpha_re", "alpha_im")}
+        return {"COMPLEX_ALPHA": int(self.complex_alpha)}
+
+
+def _none(copy: Copy) -> Copy:
+    """No copy, in the place of this one."""
+    return copy._replace(lines=0, matrices=0, scales=0, made=False)
+
+
+def _doubled(layout: Layout) -> Layout:
+    """A layout of pairs, in floats."""
+    return Layout(layout.order, 2 * layout.ld, 2 * (layout.batch_stride or 0))
+
+
+def _moved(job: Job, made: dict[str, AddressSource]) -> Job:
+    """A launch that reads factors where they are made, in place of the operands, or writes elsewhere."""
+    sources = {name: made.get(source.name, source) for name, source in job.sources.items()}
+    return job._replace(sources={**made, **sources})
