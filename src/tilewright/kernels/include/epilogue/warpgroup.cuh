@@ -123,6 +123,23 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
     }
 }
 
+// The same where rows start anywhere and have few columns: few pieces, which take longer to make than elements to store.
+template <typename T, int COUNT, typename Biases>
+__device__ __forceinline__ void store_elements(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                               const float (&of_rows)[2], const Biases& biases) {
+    float of_columns[COUNT / 4][2];
+#pragma unroll
+    for (int i = 0; i < COUNT / 4; ++i) biases.get(i, of_columns[i]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        if (EDGES && row + 8 * half >= result.m) break;
+#pragma unroll
+        for (int i = 0; i < COUNT / 4; ++i) {
+            result.store_pair(row + 8 * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half], of_columns[i]);
+        }
+    }
+}
+
 // The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are STRIDE.
 template <int STRIDE = 8, typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
@@ -146,7 +163,9 @@ __device__ __forceinline__ void store_warp(const Result<T>& result, int row, int
                                            const Biases& biases) {
     row += threadIdx.x % 32 / 4;
     const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 2 && !ALIGNED && COUNT <= 16) {
+        store_elements(result, row, col, sums, of_rows, biases);
+    } else if constexpr (sizeof(T) == 2) {
         // With an activation, code of both kinds takes too many registers.
         if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {
             store_pieces<true>(result, row, col, sums, of_rows, biases);
