@@ -84,7 +84,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SHARES ? WORKERS : 1)
             }
             commit_copies();
         };
-        for (int step = 0; step < STAGES - 1; ++step) load(from + step);
+        load(from);
+        for (int step = 1; step < STAGES - 1; ++step) load(from + step);
 
         auto scales = [&] {
             if constexpr (FACTOR_SCALES == 2) {

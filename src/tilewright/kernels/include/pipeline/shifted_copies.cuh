@@ -37,18 +37,20 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
     struct Step {
         unsigned pitch;     // bytes from a line to the next
         const char* first;  // its first element
-        int lines, bytes;   // lines that the matrix has from there on, and bytes of a line
+        int lines, bytes;   // lines that the matrix has from this thread's first on, and bytes of a line
         bool fronts, front;  // whether something else lies right before all lines, or before the first alone
 
         __device__ __forceinline__ Step(const TileCopies& of, int step, int depth)
             : pitch(of.pitch),
               first(of.first + static_cast<unsigned long long>(ALONG_K ? sizeof(T) : of.pitch) * static_cast<unsigned>(step * BK)),
-              lines(ALONG_K ? of.inside : depth),
+              lines((ALONG_K ? of.inside : depth) - line_of(0)),
               bytes((ALONG_K ? depth : of.inside) * static_cast<int>(sizeof(T))),
               fronts((ALONG_K ? step == 0 : of.from_side_0) && of.pitch > static_cast<unsigned>(bytes)),
               front(step == 0 && of.from_side_0 && skew_of(first) > 0) {
             keep(pitch);
+            keep(first);
             keep(lines);
+            keep(bytes);
         }
     };
 
@@ -71,15 +73,15 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
 #pragma unroll
         for (int i = 0; i < UNLIKE; ++i) {
             const bool skips = of.fronts && number() == 0 && skews[i] > 0;
-            copied[i] = skips || !exists(line_of(i), of) ? 0 : most(of.bytes - 16 * number() + skews[i]);
+            copied[i] = skips || !exists(i, of) ? 0 : most(of.bytes - 16 * number() + skews[i]);
         }
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) {
             const int line = line_of(i), like = i % UNLIKE;
             // A side past the matrix has no results: a line is copied again. What is past its k must be zeros.
-            const int existing = ALONG_K && !exists(line, of) ? 0 : line - line_of(like);
+            const int existing = ALONG_K && !exists(i, of) ? 0 : line - line_of(like);
             const char* const from = line_at(start_of(line_at(of.first, of.pitch, line_of(like))) + 16 * number(), of.pitch, existing);
-            const bool zeros = (i == 0 && of.front && threadIdx.x == 0) || (!ALONG_K && !exists(line, of));
+            const bool zeros = (i == 0 && of.front && threadIdx.x == 0) || (!ALONG_K && !exists(i, of));
             copy_async_first(&to[0].pieces[line][number()], from, zeros ? 0 : copied[like]);
         }
 #pragma unroll
@@ -88,7 +90,7 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
             const char* const from = line_at(of.first, of.pitch, line);
             const int skew = UNLIKE == 1 ? skews[0] : skew_of(from), left = of.bytes - 16 * Tile::PIECES + skew;
             uint4* const into = &to[0].pieces[line][Tile::PIECES];
-            if (i + number() < PASSES) copy_async_first(into, start_of(from) + 16 * Tile::PIECES, skew > 0 && exists(line, of) ? most(left) : 0);
+            if (i + number() < PASSES) copy_async_first(into, start_of(from) + 16 * Tile::PIECES, skew > 0 && exists(i + number(), of) ? most(left) : 0);
         }
     }
 
@@ -109,7 +111,7 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
   private:
     static __device__ __forceinline__ int number() { return threadIdx.x % Tile::PIECES; }  // of a thread's pieces in their lines
     static __device__ __forceinline__ int line_of(int i) { return i * STRIDE + threadIdx.x / Tile::PIECES; }
-    static __device__ __forceinline__ bool exists(int line, const Step& of) { return !EDGES || line < of.lines; }
+    static __device__ __forceinline__ bool exists(int i, const Step& of) { return !EDGES || i * STRIDE < of.lines; }
     static __device__ __forceinline__ int most(int bytes) { return min(max(bytes, 0), 16); }
 
     // Where line `line` from one on starts, the multiple of 16 bytes before, and the bytes from there on.
@@ -126,9 +128,10 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) {
             const int line = line_of(i), skew = skews[i % UNLIKE];
-            if (!exists(line, of) || !(of.fronts || line == 0)) continue;
+            if (!exists(i, of) || !(of.fronts || line == 0)) continue;
             const T* const from = reinterpret_cast<const T*>(line_at(of.first, of.pitch, line));
             T* const into = reinterpret_cast<T*>(&to.pieces[line][0]) + skew / sizeof(T);
+#pragma unroll 1
             for (int k = number(); k * static_cast<int>(sizeof(T)) < min(16 - skew, of.bytes); k += Tile::PIECES) into[k] = from[k];
         }
         __syncwarp();
