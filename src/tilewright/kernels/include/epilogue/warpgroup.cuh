@@ -132,10 +132,20 @@ __device__ __forceinline__ void store_elements(const Result<T>& result, int row,
     for (int i = 0; i < COUNT / 4; ++i) biases.get(i, of_columns[i]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        if (EDGES && row + 8 * half >= result.m) break;
+        const int at_row = row + 8 * half;
+        if (EDGES && at_row >= result.m) break;
+        T* const d = at(result.D, result.ldd, at_row, col + threadIdx.x % 4 * 2);
 #pragma unroll
         for (int i = 0; i < COUNT / 4; ++i) {
-            result.store_pair(row + 8 * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half], of_columns[i]);
+            const int at_col = col + 8 * i + threadIdx.x % 4 * 2;
+            float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
+            result.finish_pair(pair, at_row, at_col, of_rows[half], of_columns[i]);
+            unsigned word;
+            store_run<2>(reinterpret_cast<T*>(&word), pair);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                if (!EDGES || at_col + j < result.n) d[8 * i + j] = reinterpret_cast<const T*>(&word)[j];
+            }
         }
     }
 }
