@@ -33,19 +33,20 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
     static constexpr int UNLIKE = STRIDE < 8 ? 8 / STRIDE : 1;  // passes whose lines start each in its own way
     static_assert(32 % Tile::PIECES == 0, "a line's pieces are one warp's");
 
-    // The tile of a step. What follows from it is computed at each step: most products that are copied so have few.
+    // The tile of a step. All that follows from it is computed where it is used: most products that are copied so have few steps, and
+    // what a compiler computes before a loop is in their way.
     struct Step {
-        unsigned pitch;     // bytes from a line to the next
-        const char* first;  // its first element
-        int lines, bytes;   // lines that the matrix has from this thread's first on, and bytes of a line
+        unsigned pitch;      // bytes from a line to the next
+        const char* first;   // the tile's first element
+        int lines, bytes;    // lines that the matrix has from this thread's first on; bytes of a line, or more than a tile has
         bool fronts, front;  // whether something else lies right before all lines, or before the first alone
 
         __device__ __forceinline__ Step(const TileCopies& of, int step, int depth)
             : pitch(of.pitch),
               first(of.first + static_cast<unsigned long long>(ALONG_K ? sizeof(T) : of.pitch) * static_cast<unsigned>(step * BK)),
               lines((ALONG_K ? of.inside : depth) - line_of(0)),
-              bytes((ALONG_K ? depth : of.inside) * static_cast<int>(sizeof(T))),
-              fronts((ALONG_K ? step == 0 : of.from_side_0) && of.pitch > static_cast<unsigned>(bytes)),
+              bytes(min(ALONG_K ? depth : of.inside, (Tile::PIECES + 1) * Tile::PIECE) * static_cast<int>(sizeof(T))),
+              fronts((ALONG_K ? step == 0 : of.from_side_0) && of.pitch / sizeof(T) > (ALONG_K ? depth : of.inside)),
               front(step == 0 && of.from_side_0 && skew_of(first) > 0) {
             keep(pitch);
             keep(first);
@@ -78,7 +79,7 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) {
             const int line = line_of(i), like = i % UNLIKE;
-            // A side past the matrix has no results: a line is copied again. What is past its k must be zeros.
+            // A side past the matrix has no results: another line is copied again. What is past its k must be zeros.
             const int existing = ALONG_K && !exists(i, of) ? 0 : line - line_of(like);
             const char* const from = line_at(start_of(line_at(of.first, of.pitch, line_of(like))) + 16 * number(), of.pitch, existing);
             const bool zeros = (i == 0 && of.front && threadIdx.x == 0) || (!ALONG_K && !exists(i, of));
@@ -90,7 +91,8 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
             const char* const from = line_at(of.first, of.pitch, line);
             const int skew = UNLIKE == 1 ? skews[0] : skew_of(from), left = of.bytes - 16 * Tile::PIECES + skew;
             uint4* const into = &to[0].pieces[line][Tile::PIECES];
-            if (i + number() < PASSES) copy_async_first(into, start_of(from) + 16 * Tile::PIECES, skew > 0 && exists(i + number(), of) ? most(left) : 0);
+            const int copied = skew > 0 && exists(i + number(), of) ? most(left) : 0;
+            if (i + number() < PASSES) copy_async_first(into, start_of(from) + 16 * Tile::PIECES, copied);
         }
     }
 
@@ -111,7 +113,7 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
   private:
     static __device__ __forceinline__ int number() { return threadIdx.x % Tile::PIECES; }  // of a thread's pieces in their lines
     static __device__ __forceinline__ int line_of(int i) { return i * STRIDE + threadIdx.x / Tile::PIECES; }
-    static __device__ __forceinline__ bool exists(int i, const Step& of) { return !EDGES || i * STRIDE < of.lines; }
+    static __device__ __forceinline__ bool exists(int i, const Step& of) { return !EDGES || i * STRIDE < of.lines; }  // line_of(i)
     static __device__ __forceinline__ int most(int bytes) { return min(max(bytes, 0), 16); }
 
     // Where line `line` from one on starts, the multiple of 16 bytes before, and the bytes from there on.
