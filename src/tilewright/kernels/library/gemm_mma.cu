@@ -77,14 +77,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, SHARES ? WORKERS : 1)
         const int from = tile.from, steps = min(depth / BK + (depth % BK != 0), tile.to);
         TileCopies<FACTOR, A_ALONG_K, BM, SPLIT_PARTS, THREADS> of_a(A, tile.matrix, sizes.m, tile.row, from * BK);
         TileCopies<FACTOR_B, B_ALONG_K, BN, SPLIT_PARTS, THREADS> of_b(B, tile.matrix, sizes.n, tile.col, from * BK);
-        const auto load = [&](int step, bool is_first = false) {
+        const auto load = [&](int step) {
             if (step < steps) {
-                of_a.start(shared->stages[step % STAGES].A, depth - step * BK, is_first);
-                of_b.start(shared->stages[step % STAGES].B, depth - step * BK, is_first);
+                of_a.start(shared->stages[step % STAGES].A, depth - step * BK, step);
+                of_b.start(shared->stages[step % STAGES].B, depth - step * BK, step);
             }
             commit_copies();
         };
-        load(from, from == 0);
+        load(from);
         for (int step = 1; step < STAGES - 1; ++step) load(from + step);
 
         auto scales = [&] {
@@ -99,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SHARES ? WORKERS : 1)
         for (int step = from; step < steps; ++step, scales.next()) {
             const auto of_step = scales.now();
             wait_copies<STAGES - 2>();
-            of_a.shift(shared->stages[step % STAGES].A);
-            of_b.shift(shared->stages[step % STAGES].B);
+            of_a.shift(shared->stages[step % STAGES].A, depth - step * BK, step);
+            of_b.shift(shared->stages[step % STAGES].B, depth - step * BK, step);
             __syncthreads();  // this step's tiles have come for all threads, and all have read those of the step before
             load(step + STAGES - 1);
             multiply_step(shared->stages[step % STAGES], warp_row, warp_col, of_step, sums);

@@ -123,6 +123,33 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
     }
 }
 
+// The same where rows start anywhere and have few columns: few pieces, which take longer to make than elements to store.
+template <typename T, int COUNT, typename Biases>
+__device__ __forceinline__ void store_elements(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                               const float (&of_rows)[2], const Biases& biases) {
+    float of_columns[COUNT / 4][2];
+#pragma unroll
+    for (int i = 0; i < COUNT / 4; ++i) biases.get(i, of_columns[i]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int at_row = row + 8 * half;
+        if (EDGES && at_row >= result.m) break;
+        T* const d = at(result.D, result.ldd, at_row, col + threadIdx.x % 4 * 2);
+#pragma unroll
+        for (int i = 0; i < COUNT / 4; ++i) {
+            const int at_col = col + 8 * i + threadIdx.x % 4 * 2;
+            float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
+            result.finish_pair(pair, at_row, at_col, of_rows[half], of_columns[i]);
+            unsigned word;
+            store_run<2>(reinterpret_cast<T*>(&word), pair);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                if (!EDGES || at_col + j < result.n) d[8 * i + j] = reinterpret_cast<const T*>(&word)[j];
+            }
+        }
+    }
+}
+
 // The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are STRIDE.
 template <int STRIDE = 8, typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const Number<T> (&sums)[COUNT],
@@ -146,7 +173,9 @@ __device__ __forceinline__ void store_warp(const Result<T>& result, int row, int
                                            const Biases& biases) {
     row += threadIdx.x % 32 / 4;
     const Number<T> of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 2 && !ALIGNED && COUNT <= 16) {
+        store_elements(result, row, col, sums, of_rows, biases);
+    } else if constexpr (sizeof(T) == 2) {
         // With an activation, code of both kinds takes too many registers.
         if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {
             store_pieces<true>(result, row, col, sums, of_rows, biases);

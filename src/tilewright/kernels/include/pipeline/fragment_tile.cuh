@@ -9,7 +9,8 @@
 //           4, 5    2 3 0 1  2 3 0 1
 //           6, 7    3 2 1 0  3 2 1 0
 //
-// Where factors lie at any address, lines have one piece more: shifted_copies.cuh.
+// Where factors lie at any address, lines have one piece more (shifted_copies.cuh): an odd number, so that their pieces need no
+// exchange to lie on distinct banks.
 #pragma once
 
 #include "operands.cuh"
@@ -21,26 +22,19 @@
 // Whether factors lie in memory as the caller's, at any address; others are copies that start at multiples of 16 bytes.
 constexpr bool ANY_ADDRESS = !ALIGNED && SPLIT_PARTS == 1 && sizeof(FACTOR) == 2;
 
-// The pieces behind those of lines.
-template <bool, int LINES>
-struct LineEnds {
-    uint4 ends[LINES];
-};
-
-template <int LINES>
-struct LineEnds<false, LINES> {};
-
 // Of EXTENT sides, rows of A or columns of B, and BK of k. ALONG_K: lines are sides.
 template <typename T, bool ALONG_K, int EXTENT>
-struct FragmentTile : LineEnds<ANY_ADDRESS, ALONG_K ? EXTENT : BK> {
+struct FragmentTile {
     static_assert(ALONG_K || sizeof(T) == 2, "ldmatrix transposes elements of 16 bits");
     static constexpr int PIECE = 16 / sizeof(T);  // elements
     static constexpr int LINES = ALONG_K ? EXTENT : BK;
     static constexpr int PIECES = (ALONG_K ? BK : EXTENT) / PIECE;
     static constexpr int SWIZZLED = PIECES < 8 ? PIECES : 8;
-    uint4 pieces[LINES][PIECES];
+    uint4 pieces[LINES][PIECES + ANY_ADDRESS];
 
-    static __device__ __forceinline__ int offset_of(int line, int piece) { return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }
+    static __device__ __forceinline__ int offset_of(int line, int piece) {
+        return ANY_ADDRESS ? piece : piece ^ line / (8 / SWIZZLED) % SWIZZLED;
+    }
 
     // Loads four matrices of 8 sides and 16 bytes of k: of 16 sides from `side` on and of k from `k` on. SIDES_FIRST: those of 16
     // sides are neighbours.
@@ -94,7 +88,7 @@ class TileCopies {
           inside(sides - first) {}
 
     // Starts to copy the next tile, from whose start the matrices have `depth` elements along k.
-    __device__ __forceinline__ void start(Tile (&to)[COUNT], int depth, bool /* is_first */) {
+    __device__ __forceinline__ void start(Tile (&to)[COUNT], int depth, int /* step */) {
         const int lines = ALONG_K ? inside : depth, length = (ALONG_K ? depth : inside) - piece() * Tile::PIECE;
         const int bytes = EDGES ? min(max(length, 0), Tile::PIECE) * static_cast<int>(sizeof(T)) : 16;
 #pragma unroll
@@ -110,7 +104,7 @@ class TileCopies {
     }
 
     // Moves what this warp has copied of a tile into place: it is there.
-    __device__ __forceinline__ void shift(Tile (&)[COUNT]) const {}
+    __device__ __forceinline__ void shift(Tile (&)[COUNT], int, int) const {}
 
   private:
     static constexpr int PASSES = Tile::LINES * Tile::PIECES / THREADS;  // of a matrix's tile
