@@ -202,6 +202,15 @@ def test_rows_of_16_bits_may_start_anywhere(overrides, data):
     check(ENGINE, kernel, config, case)
 
 
+@pytest.mark.parametrize("layout", ("NN", "NT", "TN", "TT"))
+@pytest.mark.parametrize("warps", ({"WM": 32, "WN": 16}, {"WM": 64, "WN": 64}), ids=str)
+def test_a_matrix_without_gaps_may_start_anywhere(layout, warps):
+    """Something else lies right before its first line alone. With eight warps lines of a thread start alike."""
+    kernel = find("gemm_mma")
+    case = replace(of_size(kernel, layout, 77, 67, 77, gap=0), offset=3)
+    check(ENGINE, kernel, kernel.config({"BM": 64, "BN": 64, "BK": 64, "STAGES": 2, **warps}), case)
+
+
 def test_groups_of_tiles_cover_the_result():
     """Tiles are 5 high, so that the last of three groups has one row of them, and each block has several."""
     kernel = find("gemm_sm90")

@@ -9,7 +9,8 @@ SLOTS = "the two slots of each worker exchange their uses, for all who store and
 ONE_GROUP = "one group is left, to which nothing is added"
 FOR_SPEED = "the same results, in another time"
 UNREAD_END = "copies the piece behind a line that starts at a multiple of 16 bytes, which nobody reads"
-OTHER_LANES = "the other threads of a line copy its first piece, all the same"
+NO_PASS = "one round more, in which no thread has a line"
+SAME_PIECE = "reads what lies before a matrix in its first 16 bytes, and shifts it away"
 NO_SCALES = "skinny has no scales, and multiplies by 1"
 ONE_ADDER = "one thread adds each sum, and the number of its group is 0"
 LEFT_OUT = "what is loaded or added past the end is left out a line later"
@@ -35,15 +36,12 @@ FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without 
 HOLD = (
     "const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);"
 )
-FRONTS = (
-    "const bool all_fronts = gaps || (is_first && ALONG_K && ld > depth);  // of lines, none of which has its "
-    "neighbour before it"
-)
-GAPS = "gaps(!ALONG_K && first == 0 && factor.ld > sides) {"
-ENDS = (
-    "if (has_end(i)) ends[i].start(&to[0].ends[line], bytes - 16 * Tile::PIECES, exists && ends[i].skew > 0 ? 16 : 0);"
-)
-BY_FIRST = "if ((all_fronts || is_first) && number() == 0) copy_fronts(to[0], all_fronts, lines, bytes);"
+FRONTS = "fronts((ALONG_K ? step == 0 : of.from_side_0) && of.pitch / sizeof(T) > (ALONG_K ? depth : of.inside)),"
+FRONT = "front(step == 0 && of.from_side_0 && skew_of(first) > 0) {"
+UNLIKE = "static constexpr int UNLIKE = STRIDE < 8 ? 8 / STRIDE : 1;  // passes whose lines start each in its own way"
+ALIKE = "const int skew = UNLIKE == 1 ? skews[0] : skew_of(from), left = of.bytes - 16 * Tile::PIECES + skew;"
+END_LOOP = "for (int i = 0; i < PASSES; i += Tile::PIECES) {"
+ENDS = "const int copied = skew > 0 && exists(i + number(), of) ? most(left) : 0;"
 ANYWHERE = "constexpr bool ANY_ADDRESS = !ALIGNED && SPLIT_PARTS == 1 && sizeof(FACTOR) == 2;"
 WIDE = (
     "if (SPLIT_PARTS > 1 && (!parts.in_range || (stores_anew && output.beta != 0.0f))) return compute_fallback();  // "
@@ -54,10 +52,7 @@ SWAPPED_SCALES = (
     "return {scales.b, scales.a, scales.step_b, scales.step_k_b, scales.cols, "
     "scales.step_a, scales.step_k_a, scales.rows};"
 )
-PLACE = (
-    "static __device__ __forceinline__ int offset_of(int line, int piece) "
-    "{ return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }"
-)
+PLACE = "return ANY_ADDRESS ? piece : piece ^ line / (8 / SWIZZLED) % SWIZZLED;"
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
 GROUP = "constexpr int GROUP = THREADS_WIDE > 32 ? THREADS_WIDE : 32;"
 LOAD_FLOAT4 = "if (ALIGNED && (!EDGES || (row < rows && col + 4 <= cols))) {"
@@ -108,12 +103,13 @@ REASONS = {
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("pipeline/fragment_tile.cuh", "swizzle width", PLACE): BANKS,
     ("pipeline/fragment_tile.cuh", "guard", ANYWHERE): FOR_SPEED,
-    ("pipeline/shifted_copies.cuh", "comparison", GAPS): ONE_BY_ONE,
-    ("pipeline/shifted_copies.cuh", "guard", GAPS): ONE_BY_ONE,
+    ("pipeline/shifted_copies.cuh", "comparison", UNLIKE): EQUAL,
     ("pipeline/shifted_copies.cuh", "comparison", FRONTS): ONE_BY_ONE,
     ("pipeline/shifted_copies.cuh", "guard", FRONTS): ONE_BY_ONE,
+    ("pipeline/shifted_copies.cuh", "comparison", FRONT): SAME_PIECE,
+    ("pipeline/shifted_copies.cuh", "comparison", ALIKE): EQUAL,
+    ("pipeline/shifted_copies.cuh", "comparison", END_LOOP): NO_PASS,
     ("pipeline/shifted_copies.cuh", "comparison", ENDS): UNREAD_END,
-    ("pipeline/shifted_copies.cuh", "comparison", BY_FIRST): OTHER_LANES,
     ("pipeline/shifted_copies.cuh", "no return", "if (!shifts) return;  // for all threads or for none"): FOR_SPEED,
     ("float32_parts/part_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
     ("float32_parts/part_range.cuh", "NaN and infinity", SMALL): LISTED,
