@@ -222,7 +222,7 @@ def test_what_integers_have_not_is_refused():
         ):
             with pytest.raises(error, match=words):
                 tilewright.matmul(a, b, **keywords, **named)
-    with pytest.raises(DtypeError, match=r"a has element type int32; matmul takes float32, .*, int8, uint8, complex64: pass a as"):
+    with pytest.raises(DtypeError, match=r"a has element type int32; matmul takes .*, uint8, complex64: pass a as"):
         tilewright.matmul(a.astype(np.int32), b.astype(np.int32))
     with pytest.raises(DtypeError, match="b must have the element type of a"):
         tilewright.matmul(a, b.astype(np.float32))

@@ -42,7 +42,7 @@ def test_workers_of_one_tile_alone_are_preferred():
 
 @pytest.mark.parametrize("multiprocessors", [4, 8, 9, 17])
 def test_partial_sums_of_a_tile_are_added_however_many_workers_it_has(multiprocessors):
-    """Of up to 32 in one step, of 36 and of 68 as a tree; the last group has some less, or is alone."""
+    """Up to 32 are added in one step, 36 and 68 as a tree, whose last group has some less, or is alone."""
     engine, config = EmulatorEngine(multiprocessors=multiprocessors), KERNEL.config(KERNEL.preset("few_rows"))
     problem = Problem(15, 31, config.WORKERS * multiprocessors * config.BK)
     assert schedule.divide(problem, config, multiprocessors).workers == config.WORKERS * multiprocessors

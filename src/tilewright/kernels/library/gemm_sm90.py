@@ -60,7 +60,7 @@ _CONSUMERS = 2
 SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, the sums that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _SCALED_SUMS = 80
-"""Those of three consumers that are integers: with any scales."""
+"""Sums of three consumers that are integers, with any scales."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
 _PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("gemm_sm90_precisions.cu")

@@ -10,10 +10,8 @@ import platformdirs
 
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
-from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import ModelsByType, SurveyModels, Table, config_of, file_name
+from tilewright.select.tables.table import ModelsByType, SurveyModels, Table, file_name
 
 FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
 """Environment variable that names another folder for the user's tables."""
@@ -106,12 +104,3 @@ def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry], models
     table.merged(entries, models).save(path)
     forget()
     return path
-
-
-def shipped_configs(kernel: Kernel) -> list[Config]:
-    """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, its portfolio, and
-    those of shipped tables. Of a kernel from a source file the default and presets."""
-    own = valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio))
-    choices = [] if kernel.is_user_kernel else [choice for table in shipped() for choice in table.choices]
-    tabled = (config_of(choice) for choice in choices if choice[0] == kernel.name)
-    return list(dict.fromkeys((*own, *filter(None, tabled))))

@@ -17,9 +17,10 @@ them, of which a process reads those that it asks for: the first product waits f
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses
 from tilewright.select.model import FEATURES, TERMS, Fitted, Floats, ProblemSizes
 from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
-from tilewright.select.tables.entry import Entry, best_of_kernels
+from tilewright.select.tables.entry import ACCURATE_WITHIN, Entry, best_of_kernels
 from tilewright.select.trees import DEPTH, Correction
 
 FORMAT = 4
@@ -187,10 +188,24 @@ class Table:
                     yield from self._entries_of(found)
                 return
 
-    def entries_of(self, case: str) -> Iterator[Entry]:
-        """Entries of the problems of a case and of that of a type that takes the same time."""
-        every = [line for lines in self._lines.values() for line in lines]
-        return self._entries_of(line for one in same_speed_cases(case) for same, *line in every if same == one)
+    def best_of(self, case: str, kernels: Callable[[str], bool], order: str | None) -> Iterator[Entry]:
+        """The best entry, by `rank`, of each problem of a case and of that of a type that takes the same time: of
+        kernels that exist and count, with an order of sums if one is given, measured next to cuBLAS.
+
+        No other entries are made than have to be: a model's first step waits for this."""
+        wanted = {str(number): choice[0] for number, choice in enumerate(self.choices) if kernels(choice[0])}
+
+        def ranked(cell: Sequence[str]) -> tuple[bool, float]:
+            number, gflops, _, error, _ = cell
+            errs = error != _UNKNOWN and float(error) > ACCURATE_WITHIN
+            return errs and find(wanted[number]).meets(None), -float(gflops)
+
+        lines = [line for of_sizes in self._lines.values() for line in of_sizes]
+        for of, line in (line for one in same_speed_cases(case) for same, *line in lines if same == one):
+            sizes, *texts = line.split("|")
+            cells = [cell for cell in map(str.split, texts) if cell[0] in wanted and cell[2] != _UNKNOWN]
+            entries = self._entries_of((of, f"{sizes}|{' '.join(cell)}") for cell in sorted(cells, key=ranked))
+            yield from islice((one for one in entries if order is None or one.order == order), 1)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:

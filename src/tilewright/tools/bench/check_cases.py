@@ -14,7 +14,8 @@ from tilewright.emulator.repeating import has_room
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
 from tilewright.kernels.kernel import Kernel, valid_configs
-from tilewright.select.tables.store import shipped_configs
+from tilewright.select.tables.store import shipped
+from tilewright.select.tables.table import config_of
 from tilewright.tools.bench.case import (
     FAR_ABOVE,
     INFINITE,
@@ -127,7 +128,7 @@ def stages(
         add(second, (m, n, 0))
     configs = [config]
     if others:
-        configs += [*shipped_configs(kernel), *other_configs(kernel, config)]
+        configs += [*_shipped_configs(kernel), *other_configs(kernel, config)]
         configs += _of_other_values(kernel, configs)
     if isinstance(kernel.cost, Warpgroups) and (alternating := next(filter(kernel.cost.alternates, configs), None)):
         shape = _turns(kernel, alternating, problem_of(kernel, divided, dtype, "NN"))
@@ -228,3 +229,12 @@ def _has_grid(kernel: Kernel, problem: Problem, config: Config) -> bool:
     except ConfigError:
         return False
     return True
+
+
+def _shipped_configs(kernel: Kernel) -> list[Config]:
+    """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, its portfolio, and
+    those of shipped tables. Of a kernel from a source file the default and presets."""
+    own = valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio))
+    choices = [] if kernel.is_user_kernel else [choice for table in shipped() for choice in table.choices]
+    tabled = (config_of(choice) for choice in choices if choice[0] == kernel.name)
+    return list(dict.fromkeys((*own, *filter(None, tabled))))
