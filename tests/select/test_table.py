@@ -11,7 +11,7 @@ from tilewright.kernels import find
 from tilewright.kernels.support import PROMISES
 from tilewright.select.model import TERMS, Fitted
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import problem_of
+from tilewright.select.tables.cases import problem_of, types_of
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.table import SurveyModels, Table, config_of, file_name
 from tilewright.select.trees import DEPTH, Correction
@@ -176,9 +176,10 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     assert table.merged([]).entries == table.entries
     for one in table.entries:
         kernel = find(one.kernel)
-        assert one.dtype in kernel.support.factors
+        dtype, _ = types_of(one.case)
+        assert dtype in kernel.support.factors
         assert one.meets(PROMISES[-1]), "a problem may ask for it"
-        assert kernel.support.runs_on(table.capability, one.dtype)
+        assert kernel.support.runs_on(table.capability, dtype)
         assert kernel.why_not(kernel.support.scaled(problem_of(one.m, one.n, one.k, one.case, one.batch))) is None
 
 
@@ -201,7 +202,7 @@ def test_entries_of_other_cases_and_batches_are_of_other_problems():
     assert any(table.measured(Problem(64, 64, 64, batch=3)))
     assert not any(table.measured(Problem(64, 64, 64, batch=2)))
     assert not any(table.measured(Problem(64, 64, 64, a=Layout("column"))))
-    assert [one.dtype for one in table.entries] == ["float32"] * 4
+    assert [types_of(one.case)[0] for one in table.entries] == ["float32"] * 4
 
 
 def test_speed_of_a_batch_says_the_time_of_all_of_it():

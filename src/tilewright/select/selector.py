@@ -151,8 +151,7 @@ class _GpuProblem(NamedTuple):
     def cached_us(self) -> float:
         """Microseconds in which the operand is read whose copy is cached."""
         sizes = ProblemSizes.of(self.problem)
-        size: float = sizes.a_bytes if self.cached == "A" else sizes.b_bytes
-        return size / (1e3 * self.gpu.dram_gbs)
+        return float(sizes.a_bytes if self.cached == "A" else sizes.b_bytes) / (1e3 * self.gpu.dram_gbs)
 
     def _copied_us(self, name: str, wanted: Order | None, given: Layout, size: int) -> float:
         """Microseconds that a copy of an operand takes in the order that kernels want."""
@@ -229,8 +228,7 @@ def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) 
     """The best that a table has of a problem and that may be picked, of the first table that has one, and its
     microseconds; None where no table has one."""
     for table in store.load(device):
-        found = []
-        baselines: dict[bool, float | None] = {}
+        found, baselines = list[tuple[tuple[bool, bool, float], Choice]](), dict[bool, float | None]()
         for entry in table.measured(asked.problem, asked.addresses):
             kernel, config = choice = Choice(find(entry.kernel), Config(entry.config))
             if asked.takes(kernel) and order in (None, kernel.sums(config).order):

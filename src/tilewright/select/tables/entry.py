@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from tilewright.core.problem import Shaped
 from tilewright.kernels import find
 from tilewright.kernels.config import Config
-from tilewright.select.tables.cases import types_of
 
 ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
@@ -39,11 +38,6 @@ class Entry(Shaped):
     def problem(self) -> tuple[int, int, int, int, str]:
         """The problem that was computed: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
-
-    @property
-    def dtype(self) -> str:
-        """Element type of the factors."""
-        return types_of(self.case)[0]
 
     @property
     def work(self) -> int:

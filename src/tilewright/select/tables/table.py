@@ -196,9 +196,8 @@ class Table:
         wanted = {str(number): choice[0] for number, choice in enumerate(self.choices) if kernels(choice[0])}
 
         def ranked(cell: Sequence[str]) -> tuple[bool, float]:
-            number, gflops, _, error, _ = cell
-            errs = error != _UNKNOWN and float(error) > ACCURATE_WITHIN
-            return errs and find(wanted[number]).meets(None), -float(gflops)
+            errs = cell[3] != _UNKNOWN and float(cell[3]) > ACCURATE_WITHIN
+            return errs and find(wanted[cell[0]]).meets(None), -float(cell[1])
 
         lines = [line for of_sizes in self._lines.values() for line in of_sizes]
         for of, line in (line for one in same_speed_cases(case) for same, *line in lines if same == one):

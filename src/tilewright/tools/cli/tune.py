@@ -20,6 +20,7 @@ from tilewright.kernels.support import Support
 from tilewright.runtime.base import Engine
 from tilewright.select import orders
 from tilewright.select.tables import store
+from tilewright.select.tables.cases import types_of
 from tilewright.tools.bench import suites
 from tilewright.tools.bench.environment import environment
 from tilewright.tools.bench.records import Run
@@ -220,7 +221,7 @@ def _spaces(
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
     tables = [*store.load(engine.device_name), *store.shipped()] if known else []
-    entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
+    entries = [entry for table in tables for entry in table.entries if types_of(entry.case)[0] == problem.dtype]
     names, order = ", ".join(kernel.name for kernel in chosen), orders.order_of(problem.arithmetic, capability)
     if known and not any(kernel.name == entry.kernel for kernel, entry in itertools.product(chosen, entries)):
         raise ConfigError(f"--known needs tables that name configs of {names}")
