@@ -12,7 +12,7 @@ from tilewright.api.arrays.libraries import library_of
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.api.arrays.operand import HOST, Operand, unsupported
 from tilewright.api.engines import cuda_unavailable, resolve_engine
-from tilewright.api.formulate import check_shapes, result_shape, size
+from tilewright.api.formulate import check_shapes, result_shape, side_of, size
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, check_activation, scalars_of
 from tilewright.core.dtypes import COMPLEX, FLOAT8, INT8, SUMS_OF_INT8, multiplied
@@ -169,11 +169,7 @@ class Call(NamedTuple):
     @property
     def side(self) -> Side | None:
         """Side of the result that the bias belongs to."""
-        if self.bias is None:
-            return None
-        rows = self.a.shape[-2] if len(self.a.shape) > 1 else 1
-        cols = self.b.shape[-1] if len(self.b.shape) > 1 else 1
-        return "column" if self.bias.shape == (rows, 1) and (rows, cols) != (1, 1) else "row"
+        return None if self.bias is None else side_of(self.bias.shape, self.a.shape, self.b.shape)
 
     @property
     def signature(self) -> tuple[Any, ...]:

@@ -92,6 +92,12 @@ def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], t
     return tuple(batch), (*batch, *rows, *cols)
 
 
+def side_of(bias: Sequence[int], a: Sequence[int], b: Sequence[int]) -> Side:
+    """The side of the result that a bias of this shape belongs to, given those of the factors."""
+    sides = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
+    return "column" if tuple(bias) == (sides[0], 1) and sides != (1, 1) else "row"
+
+
 def check_shapes(
     a: Sequence[int], b: Sequence[int], bias: Sequence[int] | None = None, **alike: Sequence[int] | None
 ) -> tuple[int, ...]:

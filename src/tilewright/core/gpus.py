@@ -172,8 +172,8 @@ class Gpu:
 
     def peak_tflops(self, arithmetic: str) -> float:
         """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16', a float8 type (of which
-        'fast' is too), 'int8', 'uint8' (of which a B300 makes
-        fewer than is said here), or 'bf16x6', where each product is made of six of bfloat16.
+        'fast' is too), 'int8', 'uint8' (of which a B300 makes fewer than is said here), or 'bf16x6', where each product
+        is made of six of bfloat16.
 
         Where the tensor cores do not have it, the FP32 lanes do it.
         """

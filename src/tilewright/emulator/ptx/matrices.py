@@ -5,8 +5,8 @@ import re
 from tilewright.emulator.ptx.parse import Numbered, RegisterGroup
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
-_FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
-_FACTORS |= {"s8": "s8", "u8": "u8"}
+_FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32"} | {one: one for one in ("e4m3", "e5m2", "s8", "u8")}
+_FLOAT8, _INT8 = {"e4m3", "e5m2"}, {"s8", "u8"}
 _SUMS = {"f32": "float", "f16": "unsigned", "s32": "int"}
 """The C++ type of a register of sums: of one, or of two of 16 bits."""
 
@@ -21,12 +21,12 @@ call("wgmma.wait_group", 1, _PRODUCTS.format("wait") + ", {0});", *_OF_WARPS)
 
 def _go_together(a: str, b: str) -> bool:
     """Whether there are products of factors of these types."""
-    return a == b or {a, b} in ({"e4m3", "e5m2"}, {"s8", "u8"})
+    return a == b or {a, b} in (_FLOAT8, _INT8)
 
 
 def _sums_of(factor: str) -> tuple[str, ...]:
     """The types that sums of a factor's products may have."""
-    return ("s32",) if factor in ("s8", "u8") else ("f32", "f16")
+    return ("s32",) if factor in _INT8 else ("f32", "f16")
 
 
 def _depth(factor: str) -> int:
@@ -83,7 +83,7 @@ def multiply(w: Writer) -> str:
     if not _go_together(*kinds[1:3]):
         raise w.unknown(f"of {kinds[1]} and {kinds[2]}")
     depth, whole = int(shape.partition("k")[2]), _depth(kinds[1])
-    if depth not in (whole, whole // 2) or (depth < whole and kinds[1] in ("e4m3", "e5m2")) or depth > whole:
+    if depth not in (whole, whole // 2) or (depth < whole and kinds[1] in _FLOAT8) or depth > whole:
         raise w.unknown()
     w.ignore("aligned", shape, "row", "col", *kinds)
     w.done(4)

@@ -20,7 +20,7 @@ import torch
 from tilewright.api import front
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.call import check_complex, missing_c
-from tilewright.api.formulate import check_shapes
+from tilewright.api.formulate import check_shapes, side_of
 from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, promise_of, scalars_of
 from tilewright.core.dtypes import COMPLEX, INT8, RESULTS, default_result, multiplied, results_of
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
@@ -107,9 +107,8 @@ def _shape_of(*arguments: Any) -> Any:
     check_activation(call.activation)
     if a.is_complex():
         promise_of(call.precision)
-        rows, cols = a.shape[-2] if a.dim() > 1 else 1, b.shape[-1] if b.dim() > 1 else 1
-        by_rows = bias is not None and tuple(bias.shape) == (rows, 1) != (1, cols)
-        check_complex(call.activation, numpy_name(result), "column" if by_rows else None)
+        side = None if bias is None else side_of(bias.shape, a.shape, b.shape)
+        check_complex(call.activation, numpy_name(result), side)
     else:
         Arithmetic(of_a, numpy_name(result), call.precision, of_b=of_b)  # refuses what is unknown
     if call.beta != 0 and c is None:

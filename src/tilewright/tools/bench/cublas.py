@@ -220,7 +220,7 @@ class _ScalarAddresses:
     """Addresses of alpha and beta in host memory."""
 
     def __init__(self, scalars: Scalars, dtype: str = "float32") -> None:
-        self._values = np.array(scalars, dtype=dtype)
+        self._values = np.array((scalars.alpha, scalars.beta), dtype=dtype)
         self.alpha: int = self._values.ctypes.data
         self.beta = self.alpha + self._values.itemsize
 

@@ -350,10 +350,9 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False, wait:
     """From now on, let tilewright multiply CUDA tensors of PyTorch where it is expected to be at least as fast.
 
     Matrix products are meant (mm, addmm, bmm, baddbmm, what is made of them: matmul, @, linear, torch.nn.Linear; and
-    torch._int_mm),
-    also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
-    `tilewright.select.speedup.expected_speedup`. It is decided once for each combination of shapes, strides and element
-    type, for all GPUs of the process. All else stays with PyTorch.
+    torch._int_mm), also backward, under autocast, and in what torch.compile made. What is expected comes from tables:
+    see `tilewright.select.speedup.expected_speedup`. It is decided once for each combination of shapes, strides and
+    element type, for all GPUs of the process. All else stays with PyTorch.
 
     What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
     `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
