@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from cuda.bindings import driver
 
+from tilewright.core.dtypes import INT8, default_result
 from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.core.problem import Layout, Problem
 from tilewright.runtime.plan import Pointers
@@ -29,14 +30,16 @@ class TorchReplay(NamedTuple):
 
 
 def of_torch(engine: Any, memory: survey.SurveyMemory, dtype: str) -> survey.Others:
-    """torch.mm or torch.bmm on the operands of a survey."""
+    """torch.mm, torch.bmm or torch._int_mm on the operands of a survey."""
     import torch  # noqa: PLC0415
 
     stream = torch.cuda.ExternalStream(int(engine.stream.handle))
     bases = memory._factors.pointer, memory._results.pointer
     factors, results = (
-        torch.as_tensor(_Bytes(base, size), device="cuda").view(getattr(torch, dtype))
-        for base, size in zip(bases, (survey.FACTOR_BYTES, survey.RESULT_BYTES), strict=True)
+        torch.as_tensor(_Bytes(base, size), device="cuda").view(getattr(torch, kind))
+        for base, size, kind in zip(
+            bases, (survey.FACTOR_BYTES, survey.RESULT_BYTES), (dtype, default_result(dtype)), strict=True
+        )
     )
     assert (factors.data_ptr(), results.data_ptr()) == bases
 
@@ -49,7 +52,7 @@ def of_torch(engine: Any, memory: survey.SurveyMemory, dtype: str) -> survey.Oth
 
     def recorded(problem: Problem, sets: Sequence[Pointers], launches: int) -> Mapping[str, Any]:
         m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
-        multiply = torch.mm if batch == 1 else torch.bmm
+        multiply = torch._int_mm if dtype in INT8 else torch.mm if batch == 1 else torch.bmm
 
         def product(index: int) -> None:
             one = sets[index % len(sets)]

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.core.dtypes import ITEM_BYTES, default_result
+from tilewright.core.dtypes import INT8, ITEM_BYTES, default_result
 from tilewright.core.errors import TilewrightError
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
@@ -182,8 +182,12 @@ class SurveyMemory:
 
     def __init__(self, engine: Any, dtype: str) -> None:
         items = FACTOR_BYTES // ITEM_BYTES[dtype]
-        some = np.random.default_rng(0).random(2**24, dtype=np.float32) * 2 - 1
-        self._factors = engine.upload(np.resize(some.astype(dtype), (1, items)))
+        random = np.random.default_rng(0)
+        if dtype in INT8:
+            some = random.integers(0, 256, 2**24, np.uint8).view(dtype)
+        else:
+            some = (random.random(2**24, dtype=np.float32) * 2 - 1).astype(dtype)
+        self._factors = engine.upload(np.resize(some, (1, items)))
         self._results = engine.empty(1, RESULT_BYTES, "uint8")
         self._scratch = engine.empty(1, SCRATCH_BYTES, "uint8")
 
