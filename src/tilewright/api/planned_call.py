@@ -25,6 +25,7 @@ lending takes the host time."""
 
 
 _WAYS = {
+    "in place": "a product of float32, whose kernel reads a and b as pairs",
     "doubled": "a product of float32, for which B is written twice as large",
     "joined": "a product of float32, whose rows are joined after it",
     "three": "three products of float32, joined after them",
@@ -138,10 +139,6 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         row_major = rung is not None and rung[0].support.layouts == ("NN",)
         form = formulate(*views, call.side, *of, row_major=row_major, scaling=scaling, is_complex=a.dtype == COMPLEX)
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
-    addresses = _misalignment(form, a, b, out, c)
-    factors = _factors_of(call, form, problem)
-    if factors is not None:
-        problem, addresses = factors.real, factors.addresses(addresses)
     cached = None
     if without_parts:
         problem = problem.promising("ieee")
@@ -149,10 +146,11 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    adds_c = c is not None and not (factors and factors.joins)
-    kernel, config = _picked(engine, rung, problem, addresses, adds_c, cached)
+    of_complex, misaligned = _factors_of(call, form, problem), _misalignment(form, a, b, out, c)
+    picked = _picked(engine, rung, problem, misaligned, c is not None, cached, of_complex)
+    kernel, config, problem, addresses, factors = picked
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    c_in_place = adds_c and not kernel.support.separate_c
+    c_in_place = c is not None and not (factors and factors.joins) and not kernel.support.separate_c
     whole = _with_c_in_d(problem) if c_in_place else problem
     plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing, factors=factors)
     return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan), factors)
@@ -168,13 +166,45 @@ def _factors_of(call: Call, form: Formulation, problem: Problem) -> ComplexFacto
     return ComplexFactors(problem, *alike, call.scalars.factor_b != 1, may_join, three)
 
 
+class _Picked(NamedTuple):
+    """Kernel and config of a call, and what they compute."""
+
+    kernel: Kernel
+    config: Config
+    problem: Problem
+    addresses: Addresses
+    """Remainders of the addresses of the problem's operands."""
+    factors: ComplexFactors | None
+    """Factors of a complex product, whose `real` the problem is."""
+
+
 def _picked(
-    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, cached: str | None = None
-) -> tuple[Kernel, Config]:
-    """Kernel and config that run a problem: those that the caller named, or the best ones known."""
-    if rung is None:
-        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, cached=cached)
-    return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+    engine: Engine,
+    rung: Rung | None,
+    problem: Problem,
+    addresses: Addresses,
+    has_c: bool,
+    cached: str | None = None,
+    factors: ComplexFactors | None = None,
+) -> _Picked:
+    """Kernel and config that run a problem: those that the caller named, or the best ones known.
+
+    factors: of the problem, where it is a complex one, of which the best way is chosen.
+    """
+
+    def picked(problem: Problem, addresses: Addresses, factors: ComplexFactors | None) -> _Picked:
+        if rung is None:
+            adds_c = has_c and not (factors and factors.joins)
+            of = problem, engine.capability, engine.device_name, addresses
+            choice = select(*of, adds_c=adds_c, cached=cached)
+        else:
+            choice = rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+        return _Picked(*choice, problem, addresses, factors)
+
+    if factors is None:
+        return picked(problem, addresses, None)
+    of_ways = (picked(one.real, one.addresses(addresses), one) for one in factors.ways)
+    return next(found for found in of_ways if found.factors and found.factors.suit(found.kernel, found.config))
 
 
 def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
@@ -192,12 +222,10 @@ def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
             m, n, lda, ldb = n, m, ldb, lda
         a, b, d = Layout(order_a, lda, 0), Layout(order_b, ldb, 0), Layout("row", ldd or n, 0)
         c = Layout("row", ldc, 0) if adds_c else d
-        problem, at = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue), addresses
+        problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
         factors = planned.factors and planned.factors._replace(problem=problem)
-        if factors is not None:
-            problem, at = factors.real, factors.addresses(addresses)
-        kernel, config = _picked(engine, rung, problem, at, adds_c and not (factors and factors.joins))
-        return engine.plan(kernel, config, problem, at, factors=factors)
+        found = _picked(engine, rung, problem, addresses, adds_c, factors=factors)
+        return engine.plan(*found[:4], factors=found.factors)
 
     return plan
 
