@@ -146,9 +146,9 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    of_complex, misaligned = _factors_of(call, form, problem), _misalignment(form, a, b, out, c)
-    picked = _picked(engine, rung, problem, misaligned, c is not None, cached, of_complex)
-    kernel, config, problem, addresses, factors = picked
+    misaligned, of_complex = _misalignment(form, a, b, out, c), _factors_of(call, form, problem)
+    found = _picked(engine, rung, problem, misaligned, c is not None, cached, of_complex)
+    kernel, config, problem, addresses, factors = found
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
     c_in_place = c is not None and not (factors and factors.joins) and not kernel.support.separate_c
     whole = _with_c_in_d(problem) if c_in_place else problem
@@ -166,18 +166,6 @@ def _factors_of(call: Call, form: Formulation, problem: Problem) -> ComplexFacto
     return ComplexFactors(problem, *alike, call.scalars.factor_b != 1, may_join, three)
 
 
-class _Picked(NamedTuple):
-    """Kernel and config of a call, and what they compute."""
-
-    kernel: Kernel
-    config: Config
-    problem: Problem
-    addresses: Addresses
-    """Remainders of the addresses of the problem's operands."""
-    factors: ComplexFactors | None
-    """Factors of a complex product, whose `real` the problem is."""
-
-
 def _picked(
     engine: Engine,
     rung: Rung | None,
@@ -186,25 +174,19 @@ def _picked(
     has_c: bool,
     cached: str | None = None,
     factors: ComplexFactors | None = None,
-) -> _Picked:
-    """Kernel and config that run a problem: those that the caller named, or the best ones known.
-
-    factors: of the problem, where it is a complex one, of which the best way is chosen.
-    """
-
-    def picked(problem: Problem, addresses: Addresses, factors: ComplexFactors | None) -> _Picked:
+) -> tuple[Kernel, Config, Problem, Addresses, ComplexFactors | None]:
+    """Kernel and config that run a problem, those that the caller named, or the best ones known; and the problem. Of a
+    complex one, which has factors, that is the real one that is left in the best way, with its operands' addresses."""
+    for way in factors.ways if factors else (None,):
+        real, at, adds_c = (way.real, way.addresses(addresses), not way.joins) if way else (problem, addresses, True)
         if rung is None:
-            adds_c = has_c and not (factors and factors.joins)
-            of = problem, engine.capability, engine.device_name, addresses
-            choice = select(*of, adds_c=adds_c, cached=cached)
+            of = real, engine.capability, engine.device_name, at
+            kernel, config = select(*of, adds_c=adds_c and has_c, cached=cached)
         else:
-            choice = rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
-        return _Picked(*choice, problem, addresses, factors)
-
-    if factors is None:
-        return picked(problem, addresses, None)
-    of_ways = (picked(one.real, one.addresses(addresses), one) for one in factors.ways)
-    return next(found for found in of_ways if found.factors and found.factors.suit(found.kernel, found.config))
+            kernel, config = rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+        if way is None or way.suit(kernel, config):
+            break
+    return kernel, config, real, at, way
 
 
 def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
@@ -224,8 +206,8 @@ def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
         c = Layout("row", ldc, 0) if adds_c else d
         problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
         factors = planned.factors and planned.factors._replace(problem=problem)
-        found = _picked(engine, rung, problem, addresses, adds_c, factors=factors)
-        return engine.plan(*found[:4], factors=found.factors)
+        kernel, config, problem, at, factors = _picked(engine, rung, problem, addresses, adds_c, None, factors)
+        return engine.plan(kernel, config, problem, at, factors=factors)
 
     return plan
 
