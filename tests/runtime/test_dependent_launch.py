@@ -288,6 +288,9 @@ def test_complex_factors_are_written_where_they_cannot_be_read_in_place():
     usual, far = Problem(64, 33, 35), Problem(64, 33, 35, b=Layout(ld=2**30))
     assert [one.way for one in ComplexFactors(usual, False, False, False, True).ways] == ["in place", "doubled"]
     assert [one.way for one in ComplexFactors(usual, False, False, True, True).ways] == ["doubled"]
+    read, written = ComplexFactors(usual, False, False, False, True).ways
+    assert read.spares == (split_k.KERNEL, 2**23 + 32 * 33 * 35)  # B is read again, and B' written and read
+    assert written.spares is None
     assert [one.way for one in ComplexFactors(far, False, False, False, True).ways] == ["doubled"]
 
 

@@ -180,8 +180,8 @@ def _picked(
     for way in factors.ways if factors else (None,):
         real, at, adds_c = (way.real, way.addresses(addresses), not way.joins) if way else (problem, addresses, True)
         if rung is None:
-            of = real, engine.capability, engine.device_name, at
-            kernel, config = select(*of, adds_c=adds_c and has_c, cached=cached)
+            of, spares = (real, engine.capability, engine.device_name, at), way and way.spares
+            kernel, config = select(*of, adds_c=adds_c and has_c, cached=cached, spares=spares)
         else:
             kernel, config = rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
         if way is None or way.suit(kernel, config):

@@ -64,13 +64,22 @@ class ComplexFactors(NamedTuple):
 
     way: Way = "in place"
     """How they become those of a real one: see the module."""
+    spared_bytes: float = 0
+    """Traffic with memory that reading them in place spares, and a launch."""
 
     @property
     def ways(self) -> list["ComplexFactors"]:
         """These factors in each way that may be the best, the better one first; the last suits any kernel."""
-        p, written = self.problem, self._replace(way=self._written())
-        may_be_read = not self.complex_alpha and max(p.a.ld, p.b.ld) <= _FARTHEST and written.way != "three"
-        return [self._replace(way="in place"), written] if may_be_read else [written]
+        p, (way, size) = self.problem, self._written()
+        written = self._replace(way=way, spared_bytes=0)
+        may_be_read = not self.complex_alpha and max(p.a.ld, p.b.ld) <= _FARTHEST and way != "three"
+        read = self._replace(way="in place", spared_bytes=size + LEAST_SAVED_BYTES)
+        return [read, written] if may_be_read else [written]
+
+    @property
+    def spares(self) -> tuple[Kernel, float] | None:
+        """In place, the kernel that reads them so, and the bytes that this spares."""
+        return (split_k.KERNEL, self.spared_bytes) if self.way == "in place" else None
 
     def suit(self, kernel: Kernel, config: Config) -> bool:
         """Whether a kernel with this config can compute `real`."""
@@ -81,21 +90,22 @@ class ComplexFactors(NamedTuple):
         signs = {"CONJUGATE_A": int(self.conjugate_a), "CONJUGATE_B": int(self.conjugate_b)}
         return next(valid_configs(_READER, [{**config, **signs}]), None) if kernel is split_k.KERNEL else None
 
-    def _written(self) -> Way:
+    def _written(self) -> tuple[Way, int]:
         """The way in which factors are written: B twice as large, or joined where that saves traffic, or three products
-        where that saves time."""
+        where that saves time. And its traffic in bytes besides that of one launch which reads them in place."""
         p = self.problem
-        if not (self.may_join and p.k):
-            return "doubled"
         of_a, of_b = (p.batch if layout.batch_stride else 1 for layout in (p.a, p.b))
         a, b, d = of_a * p.m * p.k, of_b * p.k * p.n, p.batch * p.m * p.n
         by_rows = p.a.order == "row"
-        doubling = 40 * b + (8 if by_rows else 24) * a + 8 * d
-        joining = 8 * b + ((24 if by_rows else 8) * a + 40 * d if p.b.order == "row" else 40 * a + 24 * d)
-        saved = _BYTES_OF_PRODUCTS * d * p.k + doubling - 32 * (a + b + d)
+        doubling = 32 * b + (0 if by_rows else 16) * a
+        joining = (16 if by_rows else 0) * a + 32 * d if p.b.order == "row" else 32 * a + 16 * d
+        three = 24 * (a + b + d)
+        if not (self.may_join and p.k):
+            return "doubled", doubling
+        saved = _BYTES_OF_PRODUCTS * d * p.k + doubling - three
         if self.three and of_a == of_b == p.batch and saved > LEAST_SAVED_BYTES:
-            return "three"
-        return "joined" if doubling - joining > LEAST_SAVED_BYTES else "doubled"
+            return "three", three
+        return ("joined", joining) if doubling - joining > LEAST_SAVED_BYTES else ("doubled", doubling)
 
     @property
     def joins(self) -> bool:
