@@ -361,8 +361,8 @@ def test_a_surveyed_kernel_is_picked_in_configs_that_were_surveyed(capability, d
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
     problems = {Problem.parse(shape, arithmetic=kernel.support.arithmetic()) for kernel in RUNGS}
-    assert len(RUNGS) == 12
-    assert {problem.dtype for problem in problems} == {"bfloat16", "float32"}
+    assert len(RUNGS) == 13
+    assert {problem.dtype for problem in problems} == {"bfloat16", "float32", "int8"}
     for problem in problems:
         for adds_c in (False, True):
             assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in RUNGS
