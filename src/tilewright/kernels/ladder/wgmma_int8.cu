@@ -4,8 +4,8 @@
 // in which it would multiply 16 of bfloat16. Of bytes wgmma reads tiles in shared memory along k alone, so B is column-major:
 // its tile is lines of columns, as A's is lines of rows. Sums are int32 and wrap; whatever their order, they are the same. A
 // result has four bytes, for half the time of products: consumers take turns, so that one stores while the other multiplies.
-// What should move: operations a byte. A product of 64 x BN x 32 reads 32 * (64 + BN) bytes of shared memory in BN / 2
-// clocks, and with BN = 256 that is 80 a clock, of the 128 that shared memory gives. What the copy engine writes comes to it.
+// What should move: operations a byte. An instruction reads 32 * (64 + BN) bytes of shared memory in BN / 2 clocks: of the
+// 128 that shared memory gives in one, 85 with BN = 192. What the copy engine writes comes to that.
 //
 //   line of A, row i        | k 0 .. 31     | k 32 .. 63    | k 64 .. 95    | k 96 .. 127   |   16-byte pieces exchanged by the swizzle
 //   line of B, column j     | k 0 .. 31     | k 32 .. 63    | k 64 .. 95    | k 96 .. 127   |

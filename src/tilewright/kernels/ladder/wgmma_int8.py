@@ -31,7 +31,7 @@ KERNEL: Kernel = replace(
     pingpong.KERNEL,
     rung=31,
     name="wgmma_int8",
-    idea="wgmma in int8: exact sums in int32, of factors along k, as fast as shared memory gives bytes",
+    idea="wgmma in int8: exact sums in int32, of factors that both lie along k",
     parameters=(
         _BM,
         Parameter("BN", 192, (64, 128, 192, 256), "its columns"),
