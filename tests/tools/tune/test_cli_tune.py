@@ -122,7 +122,7 @@ def test_bad_input_is_named(tune, arguments, message):
     [
         ((9, 0), [], ("float32", "bfloat16")),
         ((9, 0), ["--dtype", "int8"], ("int8",)),
-        ((8, 0), ["--dtype", "int8"], None),
+        ((7, 5), ["--dtype", "bfloat16"], None),
     ],
 )
 def test_a_survey_measures_the_type_that_is_named(tune, tmp_path, monkeypatch, capability, arguments, types):
@@ -138,7 +138,7 @@ def test_a_survey_measures_the_type_that_is_named(tune, tmp_path, monkeypatch, c
     monkeypatch.setattr(command, "resolve_engine", lambda name: gpu)
     status, _, err = tune("--survey", "--minutes", "3", *arguments)
     if types is None:
-        assert "no kernel has a portfolio of int8 to survey on GPU X" in err
+        assert "no kernel has a portfolio of bfloat16 to survey on GPU X" in err
         return
     assert (status, asked) == (0, [(3.0, types)])
     assert f"70 problems of {types[-1]}; saved to" in err
