@@ -68,10 +68,11 @@ class TileCopies<T, ALONG_K, EXTENT, 1, THREADS, true> {
         for (int i = 0; i < UNLIKE; ++i) {
             const int late = late_of(own + i);
             from[i] = of.line_at(own + i) - late + 4 * word;
-            bytes[i] = late && word == 0 && of.fronts ? 0 : of.bytes + late - 4 * word;
+            bytes[i] = of.bytes + late - 4 * word;
 #pragma unroll
             for (int j = 0; j < WORDS / ACROSS; ++j) {
-                lines[i][j] = bytes[i] - 4 * ACROSS * j < 4 ? 0 : EDGES ? of.lines - own : OWN;
+                const bool front = j == 0 && word == 0 && late && of.fronts;
+                lines[i][j] = front || bytes[i] - 4 * ACROSS * j < 4 ? 0 : EDGES ? of.lines - own : OWN;
                 keep(lines[i][j]);
             }
         }
