@@ -45,6 +45,7 @@ def section(lines: Sequence[dict[str, Any]]) -> str:
                     "least": ratios[0],
                     "before": statistics.geometric_mean(before) if before else None,
                     "seeds": sorted({one["seed"] for one in some}),
+                    "revisions": sorted({one["revision"] for one in some}),
                 }
             )
     return block("unseen/table.md.j2", "table", rows=rows, chart=CHART.name)

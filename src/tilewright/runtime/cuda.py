@@ -164,7 +164,8 @@ class CudaEngine(Engine):
         maps = {name: describe(layout) for name, layout in layouts.items()}
         scheduled = kernel.scheduled(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, scheduled.division, numbers(job.copies))
-        blocks = executable.at_once(scheduled) if job.blocks is None else job.blocks
+        with self.current:  # which the driver wants to be asked in
+            blocks = executable.at_once(scheduled) if job.blocks is None else job.blocks
         grid, block, shared_bytes = executable.geometry(problem, blocks)
         how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
         return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)
