@@ -45,6 +45,8 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     ),
     "prepared": (*_in("h200", "prepared"), *_in("h100", "prepared_fp16x3")),
     "variations": _in(COURSE, "variations"),
+    # A rung that was measured later than the others, in a run of its own; the files may be missing.
+    "wgmma_int8": _in(COURSE, "wgmma_int8", "wgmma_int8_in_a_row"),
     # Measurements of studies.
     "clients": _in("h200", "clients"),
     "first_calls": _in("h200", "first_calls"),
@@ -58,6 +60,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "precisions": _in("h100", "precisions"),
     "scaling": _in("h100", "distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link"),
     "sustained": _in("h100", "sustained"),
+    "changes in a row": _in("h200", "sustained_changes"),
     # What the profiler counted, of the ladder and of the library; and next to explained counters.
     "profiles": _in(f"{COURSE}/ncu", "profiles"),
     "profiles of the library": _in("h200/ncu", "library"),

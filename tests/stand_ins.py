@@ -182,6 +182,11 @@ class Exporter:
         return self.values.__dlpack__(max_version=options.get("max_version"))
 
 
+def _unwritten(shape: Any, dtype: str) -> NDArray[Any]:
+    """An array of NaN, or of the largest integer of its type."""
+    return np.full(shape, np.iinfo(dtype).max if np.dtype(dtype).kind in "iu" else np.nan, dtype)
+
+
 def _as_bfloat16(capsule: Any) -> Any:
     """Change the element type in the DLPack capsule of a 16-bit one, for NumPy exports no bfloat16."""
     api = ctypes.pythonapi
@@ -243,7 +248,7 @@ CuPyArray.__module__ = "cupy"
 
 
 def cupy_module(stream: int) -> ModuleType:
-    """The part of CuPy that is used here; arrays it makes are filled with NaN."""
+    """The part of CuPy that is used here; arrays it makes are `_unwritten`."""
     module: Any = ModuleType("cupy")
     devices = []
 
@@ -253,7 +258,7 @@ def cupy_module(stream: int) -> ModuleType:
         yield
         devices.pop()
 
-    module.empty = lambda shape, dtype: CuPyArray(np.full(shape, np.nan, dtype), devices[-1])
+    module.empty = lambda shape, dtype: CuPyArray(_unwritten(shape, dtype), devices[-1])
     module.ascontiguousarray = lambda array: CuPyArray(np.ascontiguousarray(array.values), devices[-1])
     module.broadcast_to = lambda array, shape: CuPyArray(np.broadcast_to(array.values, shape), devices[-1])
     module.cuda = SimpleNamespace(
@@ -318,21 +323,21 @@ Tensor.__module__ = "torch"
 
 
 def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
-    """The part of PyTorch that is used here; tensors it makes are filled with NaN."""
+    """The part of PyTorch that is used here; tensors it makes are `_unwritten`."""
     module: Any = ModuleType("torch")
 
     def empty(shape: Any, dtype: str, device: Any) -> Tensor:
         if math.prod(np.atleast_1d(shape)) > module.most:
             raise module.OutOfMemoryError("CUDA out of memory")
         kind = dtype.removeprefix("torch.")
-        values = np.full(shape, 255 if kind == "uint8" else np.nan, kind)
+        values = _unwritten(shape, kind)
         return Tensor(values, f"{device.type}:{device.index}")
 
     def increment_version(tensor: Tensor) -> None:
         tensor.version += 1
 
     module.strided = "strided"
-    for name in ("float32", "float16", "bfloat16", "complex64", "int16", "uint8"):
+    for name in ("float32", "float16", "bfloat16", "complex64", "int16", "int32", "uint8"):
         setattr(module, name, f"torch.{name}")
     module.empty_strided = lambda shape, strides, **named: empty(shape, **named)
     module.empty, module.most = empty, math.inf  # the most elements that there is room for

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from studies.record import Measurement
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.core.problem import Arithmetic, Problem
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import LADDER, find
 from tilewright.runtime.base import Engine
 from tilewright.select.selector import select
@@ -79,7 +79,11 @@ def of_ladder(capability: tuple[int, int], device: str, shape: str = "") -> Iter
         shape: of all problems; if left out, that of each rung's page.
     """
     problems = {
-        kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.support.arithmetic())
+        kernel: Problem.parse(
+            shape or SHAPES_OF.get(kernel.name, SHAPE),
+            arithmetic=kernel.support.arithmetic(),
+            **dict(zip("ab", orders(kernel.support.layouts[0]), strict=True)),
+        )
         for kernel in LADDER
         if kernel.support.runs_on(capability, kernel.support.arithmetic().factors)
     }

@@ -4,4 +4,4 @@ from studies.runner import run
 from studies.sustained import measuring
 
 if __name__ == "__main__":
-    raise SystemExit(run("sustained", measuring.__doc__, measuring.measurements))
+    raise SystemExit(run("sustained", measuring.__doc__, measuring.measurements, options=measuring.options))

@@ -7,6 +7,7 @@
 #include "ptx/dynamic_shared.cuh"
 #include "ptx/float8.cuh"
 #include "ptx/half.cuh"
+#include "ptx/integers.cuh"
 
 // What the headers of gemm_sm90 take as macros.
 [[maybe_unused]] constexpr bool A_IN_REGISTERS = OF_A > 0, SWAP_AB = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
@@ -21,7 +22,7 @@ using Stage = StageTiles<2 * OWN_ROWS, BN, 1, 1>;
 
 // Multiplies a stage REPEATS times, from row `first` of A on.
 template <int PARTS, int COUNT>
-__device__ __forceinline__ void multiply(const Stage& stage, int first, float (&sums)[PARTS][COUNT], RegisterOperand<PARTS>& held) {
+__device__ __forceinline__ void multiply(const Stage& stage, int first, Sum (&sums)[PARTS][COUNT], RegisterOperand<PARTS>& held) {
     constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     if constexpr (OF_A == 1) {
         for (int k = 0; k < STEPS; ++k) {
@@ -56,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bare_products(const uin
     fence_async_shared();
     __syncthreads();
 
-    float sums[SIXTY_FOURS][BN / 2] = {};
+    Sum sums[SIXTY_FOURS][BN / 2] = {};
     RegisterOperand<SIXTY_FOURS> held{static_cast<int>(blockDim.x)};
     multiply(*stage, threadIdx.x / 128 * OWN_ROWS, sums, held);
     float all = 0;

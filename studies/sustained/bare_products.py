@@ -28,7 +28,7 @@ _OF_A: dict[str, int] = {"shared memory": 0, "registers": 1, "registers, loaded 
 class Bare:
     """Products of one form."""
 
-    dtype: Literal["bfloat16", "float8_e4m3fn"]
+    dtype: Literal["bfloat16", "float8_e4m3fn", "int8"]
     rows: int
     """Rows of A that each of two warpgroups multiplies: 64 or 128."""
     columns: int
@@ -68,7 +68,7 @@ class Bare:
         return 2 * blocks * _WARPGROUPS * self.rows * self.columns * depth * REPEATS
 
     def work(self, engine: "CudaEngine", blocks: int) -> Work:
-        """A launch of this many blocks, on elements that are random and normal.
+        """A launch of this many blocks, on elements that are random and normal; of int8 on all values alike.
 
         Raises:
             CompileError, LaunchError: the kernel does not compile, or the GPU refuses it.
@@ -80,7 +80,11 @@ class Bare:
 
         code = self.compile()
         count = self.stage_bytes // ITEM_BYTES[self.dtype]
-        drawn = np.random.default_rng(0).standard_normal((1, count), np.float32).astype(self.dtype)
+        random = np.random.default_rng(0)
+        if self.dtype == "int8":
+            drawn = random.integers(-128, 128, (1, count), np.int8)
+        else:
+            drawn = random.standard_normal((1, count), np.float32).astype(self.dtype)
         elements = engine.upload(drawn)
         results = engine.empty(blocks, _THREADS)
         with engine.current:

@@ -5,10 +5,11 @@ themselves (bare_products.py); clocks and power are read while they run. Samples
 clocks to fall to what the power limit leaves.
 """
 
+import argparse
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,14 +18,19 @@ import numpy as np
 
 from studies.record import Measurement
 from studies.sustained.bare_products import Bare
+from tilewright.core.dtypes import INT8, SUMS_OF_INT8
 from tilewright.core.problem import Problem
-from tilewright.kernels.kernel import Choice
+from tilewright.kernels.kernel import Choice, valid_configs
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Engine, Work
+from tilewright.runtime.relayouts import jobs
 from tilewright.tools.bench.environment import gpu_state
 from tilewright.tools.bench.measure import BaselineLibrary, operand_sets, work_on
 from tilewright.tools.bench.ncu import problem_of
+from tilewright.tools.bench.records import GpuState
 from tilewright.tools.bench.run import baseline_library, pick
 from tilewright.tools.bench.verify import Operands
+from tilewright.tools.tune.compiling import compiled, compilers
 
 SECONDS = 2.0
 """How long each runs at a time, of which the second half is timed."""
@@ -46,6 +52,25 @@ BARE = (
     Bare("float8_e4m3fn", 128, 128, "registers"),
     Bare("float8_e4m3fn", 128, 128, "registers, loaded for each stage"),
 )
+CHANGED = (("bfloat16", "4096x4096x4096", "NN"), ("int8", "8192x8192x8192", "NT"))
+_TURNS, _TOGETHER = {"PINGPONG": 1}, {"PINGPONG": 0}
+CHANGES: Sequence[Mapping[str, int]] = (
+    {},
+    *({"GROUP_M": group} for group in (1, 4, 8, 16, 32)),
+    {"CLUSTER_M": 1, "CLUSTER_N": 1},
+    {"CLUSTER_M": 1, "CLUSTER_N": 2},
+    {"CLUSTER_M": 2, "CLUSTER_N": 2},
+    {"CLUSTER_M": 4, "CLUSTER_N": 1},
+    {**_TURNS, "BM": 64, "BN": 256, "STAGES": 5},
+    {**_TURNS, "BM": 128, "BN": 128, "STAGES": 6},
+    {**_TURNS, "BM": 128, "BN": 192, "STAGES": 5},
+    {**_TOGETHER, "BM": 128, "BN": 256, "STAGES": 4},
+    {**_TOGETHER, "BM": 256, "BN": 128, "STAGES": 4},
+    {**_TOGETHER, "BM": 256, "BN": 192, "STAGES": 3},
+    {**_TOGETHER, "BM": 192, "BN": 160, "STAGES": 4, "CONSUMERS": 3},
+)
+"""Orders of tiles, blocks that load for each other, and tiles of other sizes: bytes through the L2 cache and shared
+memory differ."""
 OURS, BARELY = "tilewright", "tensor cores alone"
 _SETS = 2
 _CALIBRATION = 10
@@ -56,12 +81,14 @@ class State(NamedTuple):
 
     us: float
     """Microseconds of a launch."""
-    sm_clock_mhz: float | None
-    power_w: float | None
+    sm_clock_mhz: float | None = None
+    power_w: float | None = None
+    joules: float | None = None
+    """Energy of a launch."""
 
 
 def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
-    """Run a work in a row: the time of a launch in the second half, and what sensors say in the middle of that."""
+    """Run a work in a row: the time and energy of a launch in the second half, and what sensors say in its middle."""
     stream = getattr(engine, "stream", None)
 
     def run(launches: int, in_the_middle: Callable[[], None] = lambda: None) -> float:
@@ -74,21 +101,32 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
         engine.synchronize()
         return (time.perf_counter() - start) / launches
 
-    found = []
+    found: list[GpuState | None] = []
+
+    def sense() -> None:
+        found.append(gpu_state(engine))
+
     run(1)
     launches = max(2, int(seconds / 2 / run(_CALIBRATION)))
     run(launches)
-    us = 1e6 * run(launches, lambda: found.append(gpu_state(engine)))
-    return State(us, found[0].sm_clock_mhz, found[0].power_w) if found[0] else State(us, None, None)
+    sense()
+    us = 1e6 * run(launches, sense)
+    sense()
+    before, middle, after = found
+    if not (before and middle and after):
+        return State(us)
+    first, last = before.energy_j, after.energy_j
+    joules = None if first is None or last is None else (last - first) / launches
+    return State(us, middle.sm_clock_mhz, middle.power_w, joules)
 
 
 def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
     """Mean of the states in which a work ran several times."""
-    us, clock, power = (
+    us, clock, power, joules = (
         statistics.fmean(known) if (known := [one for one in values if one is not None]) else None
         for values in zip(*states, strict=True)
     )
-    facts = {"tflops": flops / (us or math.nan) / 1e6, "sm_clock_mhz": clock, "power_w": power}
+    facts = {"tflops": flops / (us or math.nan) / 1e6, "sm_clock_mhz": clock, "power_w": power, "joules": joules}
     return Measurement(what={"product": what}, way=who, us=us, facts=facts)
 
 
@@ -109,16 +147,64 @@ def of_products(
         seconds: of each work.
     """
     for dtype, shape, layout in products:
-        problem = problem_of(shape, layout, dtype, "bfloat16")
-        random = np.random.default_rng(0)
-        shapes = (problem.m, problem.k), (problem.k, problem.n)
-        a, b = (random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes)
-        sets = operand_sets(engine, Operands(problem, a, b, np.zeros((problem.m, problem.n), "bfloat16")), _SETS)
+        problem, sets = _operands(engine, dtype, shape, layout)
         ours = work_on(engine, engine.plan(*choose(problem), problem), sets)
         works: dict[str, Work] = {OURS: ours, **(library.works(problem, sets) if library else {})}
-        rounds = [[sustain(engine, work, seconds) for work in works.values()] for _ in range(ROUNDS)]
-        for who, states in zip(works, zip(*rounds, strict=True), strict=True):
-            yield _mean(who, f"{shape} {layout} {dtype}", problem.flops, states)
+        yield from _in_turns(engine, f"{shape} {layout} {dtype}", problem, works, seconds)
+
+
+def of_changes(
+    engine: Engine,
+    library: BaselineLibrary | None,
+    choose: Callable[[Problem], Choice],
+    products: Sequence[tuple[str, str, str]] = CHANGED,
+    changes: Sequence[Mapping[str, int]] = CHANGES,
+    seconds: float = SECONDS / 2,
+) -> Iterator[Measurement]:
+    """Each product by what `choose` returns, by the same with each change of its config that it takes, and by all works
+    of the library: what costs energy, since at its power limit a GPU's speed in a row is products a joule.
+
+    Args:
+        engine, library, choose, products, seconds: as of `of_products`.
+        changes: parameters, and their values in place of the config's.
+    """
+    for dtype, shape, layout in products:
+        problem, sets = _operands(engine, dtype, shape, layout)
+        kernel, config = choose(problem)
+        works: dict[str, Work] = dict(library.works(problem, sets)) if library else {}
+        configs = dict.fromkeys(valid_configs(kernel, [{**config, **change} for change in changes]))
+        with compilers() as threads:
+            needed = [job for one in configs for job in jobs(kernel, one, problem, Addresses()).jobs]
+            list(threads.map(partial(compiled, engine), needed))
+        for one in configs:
+            differing = [f"{name}={value}" for name, value in one.items() if config[name] != value]
+            works[" ".join(differing) or str(config)] = work_on(engine, engine.plan(kernel, one, problem), sets)
+        yield from _in_turns(engine, f"{shape} {layout} {dtype}", problem, works, seconds)
+
+
+def _operands(engine: Engine, dtype: str, shape: str, layout: str) -> tuple[Problem, Any]:
+    """A problem, with sets of operands: integers of all values, others normally distributed."""
+    integers = dtype in INT8
+    problem = problem_of(shape, layout, dtype, SUMS_OF_INT8 if integers else "bfloat16")
+    random = np.random.default_rng(0)
+
+    def drawn(*sizes: int) -> Any:
+        if integers:
+            return random.integers(0, 256, sizes, np.uint8).view(dtype)
+        return random.standard_normal(sizes, np.float32).astype(dtype)
+
+    a, b = drawn(problem.m, problem.k), drawn(problem.k, problem.n)
+    return problem, operand_sets(
+        engine, Operands(problem, a, b, np.zeros((problem.m, problem.n), problem.result)), _SETS
+    )
+
+
+def _in_turns(
+    engine: Engine, what: str, problem: Problem, works: Mapping[str, Work], seconds: float
+) -> Iterator[Measurement]:
+    rounds = [[sustain(engine, work, seconds) for work in works.values()] for _ in range(ROUNDS)]
+    for who, states in zip(works, zip(*rounds, strict=True), strict=True):
+        yield _mean(who, what, problem.flops, states)
 
 
 def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Measurement]:
@@ -132,6 +218,17 @@ def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BA
         yield _mean(BARELY, str(bare), bare.flops(blocks), [sustain(engine, work, seconds)])
 
 
-def measurements(engine: Engine) -> Iterator[Measurement]:
-    """Every work of every product, and the bare instructions."""
-    yield from chain(of_products(engine, baseline_library(engine), partial(pick, engine)), of_bare(engine))
+def measurements(engine: Engine, changes: bool = False) -> Iterator[Measurement]:
+    """Every work of every product, and the bare instructions; or products with changes of their configs alone."""
+    library, choose = baseline_library(engine), partial(pick, engine)
+    if changes:
+        yield from of_changes(engine, library, choose)
+    else:
+        yield from chain(of_products(engine, library, choose), of_bare(engine))
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the option to measure changes of configs."""
+    parser.add_argument(
+        "--changes", action="store_true", help="measure what configs' parameters cost in energy instead"
+    )

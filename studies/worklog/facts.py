@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from studies import published
 from studies.profiles.measuring import SHAPE, SHAPES_OF, profile_of
 from studies.record import Measurements
-from studies.results import course_gpu, runs
+from studies.results import RECORDS, course_gpu, paths, runs
 from studies.templates import block, places
 from studies.worklog.counted import Counted
 from studies.worklog.metrics import METRICS, cell
 from tilewright.core.errors import RecordsError, nearest
-from tilewright.core.problem import Problem
+from tilewright.core.problem import Problem, orders
 from tilewright.kernels import LADDER, find, recorded
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
@@ -58,12 +58,14 @@ class Facts:
 
     @staticmethod
     def load_runs() -> list[Run]:
-        """The committed run of the rungs, and that of what `matmul` picks at some sizes.
+        """The committed run of the rungs, that of what `matmul` picks at some sizes, and those of rungs that have one
+        of their own.
 
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return runs("ladder", "variations")
+        later = (paths(kernel.name)[0] for kernel in LADDER if kernel.name in RECORDS)
+        return [*runs("ladder", "variations"), *(Run.load(one) for one in later if one.exists())]
 
     def find(self, kernel: str, shape: str, preferred: Run | None = None) -> Measured | None:
         """A rung's record at some sizes, its own before one where it was picked, with the run that it is of.
@@ -78,7 +80,7 @@ class Facts:
             for record in run.records
             if record.shape == shape
             and kernel in (record.kernel, record.picked)
-            and record.case == f"NN {find(kernel).support.arithmetic(record.dtype)}"
+            and record.case == f"{find(kernel).support.layouts[0]} {find(kernel).support.arithmetic(record.dtype)}"
         ]
         own = [found for found in at_shape if found[1].kernel == kernel and found[0] is chosen]
         picked = [found for found in at_shape if found[1].picked == kernel]
@@ -288,6 +290,10 @@ def shape_of(kernel: str) -> str:
     return SHAPES_OF.get(kernel, SHAPE)
 
 
-def problem_of(kernel: Kernel) -> Problem:
-    """The problem at which a rung is looked at."""
-    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.support.arithmetic())
+def problem_of(kernel: Kernel, shape: str = "", dtype: str = "") -> Problem:
+    """The problem at which a rung is looked at, with A and B in the first of the orders that it takes.
+
+    shape, dtype: other sizes, and another element type of A and B.
+    """
+    a, b = orders(kernel.support.layouts[0])
+    return Problem.parse(shape or shape_of(kernel.name), arithmetic=kernel.support.arithmetic(dtype), a=a, b=b)

@@ -4,7 +4,7 @@
 
 Files of the folder: ladder.json, variations.json, casts.json, machine.json. A command that was stopped goes on where it
 stopped, if sources and GPU are still the same. With --cublas it measures nothing but what cuBLAS runs for squares up to
-4096, to cublas.json.
+4096, to cublas.json; with --rung a rung in a run of its own (alone.py).
 """
 
 import sys
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from studies.record import Measurements
-from studies.worklog import casts, cublas_kernels, varying
-from studies.worklog.facts import shape_of
+from studies.worklog import alone, casts, cublas_kernels, varying
+from studies.worklog.facts import problem_of, shape_of
 from studies.worklog.varying import Task
 from tilewright.core.errors import ProblemError, RecordsError, TilewrightError
 from tilewright.core.problem import Problem
 from tilewright.emulator.host import cores
-from tilewright.kernels import LADDER
+from tilewright.kernels import LADDER, find
 from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.runtime.base import Engine
 from tilewright.runtime.side_by_side import Workers
@@ -46,12 +46,12 @@ def ladder_tasks(engine: Engine) -> list[Task]:
     found: dict[Problem, list[Choice]] = {}
     for kernel in LADDER:
         for dtype in kernel.support.factors if kernel.source.parent.name == "ladder" else ("",):
-            arithmetic = kernel.support.arithmetic(dtype)
-            if engine.capability and not kernel.support.runs_on(engine.capability, arithmetic.factors):
+            factors = kernel.support.arithmetic(dtype).factors
+            if engine.capability and not kernel.support.runs_on(engine.capability, factors):
                 continue
-            more = varying.SWEPT_SHAPES if arithmetic.factors == "float32" else ()
+            more = varying.SWEPT_SHAPES if factors == "float32" else ()
             shapes = (*SQUARES, *more) if _is_square(kernel) else FEW_ROWS
-            for problem in (Problem.parse(shape, arithmetic=arithmetic) for shape in shapes):
+            for problem in (problem_of(kernel, shape, dtype) for shape in shapes):
                 if choice := _choice(engine, kernel, problem):
                     found.setdefault(problem, []).append(choice)
     return [Task(problem, choices) for problem, choices in found.items()]
@@ -117,10 +117,11 @@ def options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--samples", type=int, default=SAMPLES, help="timed samples of each kernel")
     parser.add_argument("--cublas", action="store_true", help="name cuBLAS's kernels for squares, and nothing else")
+    parser.add_argument("--rung", choices=list(alone.OTHERS), help="measure this rung, and nothing else")
 
 
-def measure(engine: Engine, folder: Path, samples: int, cublas: bool) -> bool:
-    """Measure everything, or cuBLAS's kernels alone; whether all results were right.
+def measure(engine: Engine, folder: Path, samples: int, cublas: bool, rung: str | None = None) -> bool:
+    """Measure everything, or cuBLAS's kernels or a rung alone; whether all results were right.
 
     Raises:
         RecordsError: a file of the folder is of other sources or another GPU, or is none of records.
@@ -132,22 +133,31 @@ def measure(engine: Engine, folder: Path, samples: int, cublas: bool) -> bool:
         measured = list(cublas_kernels.sweep(engine, library, samples))
         Measurements(environment=environment(engine), measurements=measured).save(folder / "cublas.json")
         return True
+    if rung:
+        right = _measure(engine, library, alone.tasks(find(rung)), folder / f"{rung}.json", samples)
+        states = list(alone.measurements(engine, library, find(rung))) if engine.capability else []
+        Measurements(environment=environment(engine), measurements=states).save(folder / f"{rung}_in_a_row.json")
+        return right
     right = True
     for name, tasks in (("ladder", ladder_tasks(engine)), ("variations", varying.tasks(engine))):
-        file = folder / f"{name}.json"
-        found = _kept(file, environment(engine))
-        for more in records(engine, library, tasks, found, samples):
-            found += more
-            Run(environment=environment(engine), records=found).save(file)
-            for one in more:
-                baseline = f", {one.baseline.name} {one.baseline.gflops:,.0f}" if one.baseline else ""
-                print(f"{one.shape} {one.case}  {one.title}: {one.gflops:,.0f} GFLOP/s{baseline}", flush=True)
-        right = right and all(one.verified for one in found)
+        right = _measure(engine, library, tasks, folder / f"{name}.json", samples) and right
     compared = list(casts.measurements(engine, samples))
     Measurements(environment=environment(engine), measurements=compared).save(folder / "casts.json")
     if engine.capability:
         probes.measure(engine).save(folder / "machine.json")
     return right and all(one.right for one in compared)
+
+
+def _measure(engine: Engine, library: BaselineLibrary | None, tasks: Sequence[Task], file: Path, samples: int) -> bool:
+    """Measure tasks to a file, which may have some of them; whether all results were right."""
+    found = _kept(file, environment(engine))
+    for more in records(engine, library, tasks, found, samples):
+        found += more
+        Run(environment=environment(engine), records=found).save(file)
+        for one in more:
+            baseline = f", {one.baseline.name} {one.baseline.gflops:,.0f}" if one.baseline else ""
+            print(f"{one.shape} {one.case}  {one.title}: {one.gflops:,.0f} GFLOP/s{baseline}", flush=True)
+    return all(one.verified for one in found)
 
 
 def _kept(file: Path, facts: Mapping[str, object]) -> list[Record]:

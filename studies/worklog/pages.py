@@ -16,7 +16,18 @@ from studies.profiles.figures import stalls
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
-from studies.worklog import casts, cublas_kernels, hopper, listing, machine, pictures, sources, triton_ptx, variations
+from studies.worklog import (
+    alone,
+    casts,
+    cublas_kernels,
+    hopper,
+    listing,
+    machine,
+    pictures,
+    sources,
+    triton_ptx,
+    variations,
+)
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
@@ -209,6 +220,7 @@ class Worklog:
             "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
             "split": partial(variations.split, self.varied),
             "mark": partial(_mark, kernel),
+            "alone": partial(alone.table, kernel),
             "mark_copy": partial(_mark_copy, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }

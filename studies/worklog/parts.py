@@ -18,7 +18,7 @@ class Part(NamedTuple):
 
 PARTS = (
     Part("A", "on CUDA cores", range(1, 13)),
-    Part("B", "on tensor cores", (13, 14, *range(19, 27), 30)),
+    Part("B", "on tensor cores", (13, 14, *range(19, 27), 30, 31)),
     Part("C", "the library's float32 on CUDA cores", range(15, 19)),
     Part("D", "float32 on tensor cores", range(27, 30)),
 )

@@ -87,6 +87,16 @@ def test_arrays_on_a_gpu_are_multiplied_there_on_the_stream_that_is_current(gpus
     assert gpus[device].synchronized == 0
 
 
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_scalars_of_integers_are_checked_where_the_product_has_a_plan(gpus, make):
+    a, b = make(np.ones((5, 7), np.int8)), make(np.ones((7, 3), np.int8))
+    for _ in range(2):
+        with pytest.raises(ProblemError, match=r"alpha must be an integer from .* where the result is int32, got 0.5"):
+            tilewright.matmul(a, b, alpha=0.5)
+        check(tilewright.matmul(a, b, alpha=2).values, 14)
+    assert len(gpus[0].planned) == 1
+
+
 HALVES = ("float16", "bfloat16")
 
 

@@ -345,14 +345,17 @@ def test_calls_that_differ_by_scalars_alone_have_one_plan():
 @pytest.mark.first(3)
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung_on_the_emulator(kernel):
-    a, b = (factor.astype(kernel.support.factors[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
-    c = draw(37, 66)
     arithmetic = kernel.support.arithmetic()
+    integers = arithmetic.result == "int32"
+    many, alpha = (20, 3) if integers else (1, 0.5)
+    a, b, c = (many * one for one in (draw(37, 21, "gap"), draw(21, 66, "columns"), draw(37, 66)))
+    a, b, c = a.astype(arithmetic.factors), b.astype(arithmetic.factors), c.astype(arithmetic.result)
     options = {"kernel": kernel.name, "engine": "emulator", "out_dtype": arithmetic.result}
-    c = c.astype(arithmetic.result)
-    result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, **options)
-    expected = reference(a, b, 0.5, 2.0, c)
-    if arithmetic.result == "float32":
+    result = tilewright.matmul(a, b, c=c, alpha=alpha, beta=2.0, **options)
+    expected = reference(a, b, alpha, 2.0, c)
+    if integers:
+        np.testing.assert_array_equal(result, expected)
+    elif arithmetic.result == "float32":
         check(result, expected, 21 * (100 if kernel.support.precision else 1))
     else:
         np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-8, atol=1e-4)

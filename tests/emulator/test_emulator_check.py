@@ -15,6 +15,7 @@ from tilewright.emulator.program import Program, load
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels import KERNELS, find
 from tilewright.runtime.nvrtc import INCLUDE
+from tilewright.tools.bench.case import fitting
 from tilewright.tools.bench.verify import Operands, limit
 
 
@@ -399,18 +400,19 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
 )
 def test_kernels_have_no_faults(kernel, shape, beta):
     problem = Problem(*shape, kernel.support.arithmetic())
-    checked, operands = run(kernel, problem, scalars=Scalars(1.5, beta))
+    checked, operands = run(kernel, problem, scalars=fitting(Scalars(1.5, beta), problem.result))
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize("name", ["clusters", "rasterized", "pingpong", "tma_store"])
+@pytest.mark.parametrize("name", ["clusters", "rasterized", "pingpong", "tma_store", "wgmma_int8"])
 def test_a_block_below_the_last_tile_row_touches_nothing(name):
     """Though tiles divide C, so that the code has no guards."""
     kernel = find(name)
     problem = Problem(3 * 128, 64, 64, kernel.support.arithmetic())
-    checked, operands = run(kernel, problem, {"BN": 64}, scalars=Scalars(1.5, 0.5))
+    scalars = fitting(Scalars(1.5, 0.5), problem.result)
+    checked, operands = run(kernel, problem, {"BN": 64}, scalars=scalars)
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem)
 
@@ -632,6 +634,7 @@ BY_DEFAULT = {
     "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
     "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
     "pingpong": ("pingpong.cu", {"(number - 1) / CONSUMERS & 1": "0"}),
+    "wgmma_int8": ("wgmma_int8.cu", {"turn.parity ^ 1);": "1);"}),
     "gemm_sm90": ("pipeline/stage_barriers.cuh", {"turn.parity ^ 1);": "1);"}),
     "tma_transposed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
 }

@@ -12,6 +12,7 @@ from this_gpu import CAPABILITY
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.kernels import LADDER, find
 from tilewright.runtime.base import run
+from tilewright.tools.bench.case import fitting
 from tilewright.tools.bench.verify import Operands, limit
 from tilewright.tools.tune.space import configs
 
@@ -35,6 +36,7 @@ def test_a_product_of_tiles_in_either_order(engine, tmp_path, dtype, across_a, a
 
 def error(engine, kernel, problem, scalars=Scalars(), overrides=None):
     """The error, and the largest that is right."""
+    scalars = fitting(scalars, problem.result)
     of = Operands.draw(problem, scalars)
     a, b, c = (
         engine.upload(array, ld=layout.ld)

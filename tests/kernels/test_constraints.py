@@ -193,6 +193,16 @@ VIOLATIONS["tma_store"] = [
     *VIOLATIONS["pingpong"][:-1],
     ({"STAGES": 7}, "STAGES tiles of A and of B, results and barriers must take at most 232448 bytes"),
 ]
+VIOLATIONS["wgmma_int8"] = [
+    WARPGROUPS[0],
+    ({"BN": 320}, "BM and BN must be at most 256"),
+    ({"BM": 320, "BN": 64, "STAGES": 2}, "BM and BN must be at most 256"),
+    ({"BN": 40, "CLUSTER_M": 1}, "BN must be a multiple of 16"),
+    ({"BN": 80, "CLUSTER_M": 4}, "BN must be a multiple of 8*CLUSTER_M"),
+    ({"BN": 256, "STAGES": 2}, "BM*BN must be at most 24576"),
+    *VIOLATIONS["pingpong"][-3:-1],
+    ({"STAGES": 6}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
 OF_PARTS = "STAGES tiles of A and of B of three parts, and their barriers, must take at most 232448 bytes"
 VIOLATIONS["split"] = [
     *WARPGROUPS,

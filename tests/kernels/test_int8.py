@@ -1,5 +1,8 @@
 """Kernels for integers of 8 bits on the emulator: sums that are exact modulo 2^32, and what scales make of them."""
 
+import platform
+import shlex
+
 import numpy as np
 import pytest
 from test_library_compiles import SHIPPED, config_of, sample, turn_of
@@ -11,6 +14,7 @@ from tilewright.core.errors import ConfigError, DtypeError, ProblemError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scale, Scaling, orders
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
+from tilewright.runtime.host_compiler import find_compiler
 from tilewright.select.selector import select
 
 ENGINE = EmulatorEngine()
@@ -141,6 +145,25 @@ def test_blocks_of_128_of_k_have_scales_of_their_own(kernel, config, types, resu
         np.testing.assert_allclose(got.astype(np.float64), whole, rtol=2.0**-digits, atol=2.0**-18 * abs(whole).max())
     with pytest.raises(DtypeError, match="scale_a is for an out_dtype of float32, float16, bfloat16: without one"):
         tilewright.matmul(a, b, scale_a=of_rows, scale_b=of_blocks, engine=ENGINE)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="-mno-fma is an option for x86")
+@pytest.mark.parametrize(("kernel", "config"), [("gemm_int8_blocks", SHARED), ("gemm_mma_int8_blocks", BY_WARPS)])
+def test_blocks_are_scaled_and_added_by_one_rounding_whatever_the_compiler(kernel, config, monkeypatch):
+    """As on a GPU; for processors without FMA, a compiler makes two roundings of x * y + z."""
+    monkeypatch.setenv("CXX", f"{shlex.join(find_compiler().command)} -mno-fma")
+    m, n, k = 70, 150, 300
+    a, b = drawn("NT", m, n, k, SIGNED, SIGNED)
+    random = np.random.default_rng(2)
+    of_rows, of_blocks = (random.uniform(0.5, 2, one).astype(np.float32) for one in ((m, 3), (3, 2)))
+    expected = np.zeros((m, n), np.float32)
+    for i, at in enumerate(range(0, k, 128)):
+        scale = of_rows[:, [i]] * np.repeat(of_blocks[[i]], 128, 1)[:, :n]
+        product = exact(a[:, at : at + 128], b[at : at + 128]) * scale.astype(np.longdouble)
+        expected = (product + expected).astype(np.float32)
+    scales = {"scale_a": of_rows, "scale_b": of_blocks}
+    got = tilewright.matmul(a, b, **scales, out_dtype="float32", kernel=kernel, config=config, engine=ENGINE)
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("kernel", ["gemm_int8", "gemm_int8_nn", "gemm_mma_int8", "skinny_int8"])

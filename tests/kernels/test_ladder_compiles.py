@@ -19,8 +19,8 @@ RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-PRODUCTS = {"wgmma_tma": 2 * 4, "specialised": 4, "tma_store": 2 * 4, "interleaved": 6 * 4}
-"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k, and each product of parts."""
+PRODUCTS = {"wgmma_tma": 2 * 4, "specialised": 4, "tma_store": 2 * 4, "interleaved": 6 * 4, "wgmma_int8": 2 * 4}
+"""Instructions of a step along k: for each 64 rows of a warpgroup, and 32 bytes of k, and each product of parts."""
 
 CASES = [
     (kernel, dtype, arch)
@@ -76,7 +76,7 @@ def test_products_of_warpgroups_are_not_serialised(name):
     config = kernel.config()
     variant = Variant(False, True, *astuple(kernel.support.arithmetic()))
     main_loop = machine_code(kernel, config, variant, "sm_90a").main_loop
-    products = [one for one in main_loop if one.name == "HGMMA"]
+    products = [one for one in main_loop if one.name in ("HGMMA", "IGMMA")]
     steps, rest = divmod(len(products), PRODUCTS[kernel.name])
     assert steps and not rest
     waits = [one for one in main_loop if one.name == "WARPGROUP" and one.modifiers[:1] == ("DEPBAR",)]
@@ -106,7 +106,8 @@ def test_sums_that_begin_anew_do_not_serialise_products(name, overrides, report_
 
 @pytest.mark.first(3)
 @pytest.mark.parametrize(
-    "name", ["specialised", "persistent", "clusters", "rasterized", "pingpong", "tma_store", "interleaved"]
+    "name",
+    ["specialised", "persistent", "clusters", "rasterized", "pingpong", "tma_store", "interleaved", "wgmma_int8"],
 )
 def test_register_budgets_hold_where_a_thread_has_few_sums(name, report_of):
     """ptxas ignores them where it is not told how many registers a block starts with."""

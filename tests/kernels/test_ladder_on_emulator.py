@@ -9,6 +9,7 @@ from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import LADDER, find
 from tilewright.runtime.base import run
+from tilewright.tools.bench.case import fitting
 from tilewright.tools.bench.verify import Operands, limit
 
 ENGINE = EmulatorEngine()
@@ -55,6 +56,7 @@ CONFIGS = {
     "split": [{"BM": 128, "STAGES": 2}],
     "promoted": [{"PROMOTE": 16}, {"BM": 128, "BN": 64, "PROMOTE": 128}],
     "interleaved": [{}, {"BN": 64, "PROMOTE": 128}],
+    "wgmma_int8": [{}, {"BM": 64, "BN": 112, "STAGES": 3, "CLUSTER_M": 1}],
 }
 
 
@@ -73,6 +75,7 @@ CASES = [
 
 def multiply(kernel, overrides, problem, scalars):
     """Run a kernel on random operands; the error."""
+    scalars = fitting(scalars, problem.result)
     operands = Operands.draw(problem, scalars)
     a = ENGINE.upload(operands.a, ld=problem.a.ld)
     b = ENGINE.upload(operands.b, ld=problem.b.ld)
@@ -108,7 +111,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize("cluster", [2, 4])
-@pytest.mark.parametrize("name", ["clusters", "tma_store"])
+@pytest.mark.parametrize("name", ["clusters", "tma_store", "wgmma_int8"])
 def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
     kernel = find(name)

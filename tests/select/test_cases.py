@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.dtypes import FACTORS, FLOAT8, RESULTS, results_of
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.problem import ACTIVATIONS, FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
-from tilewright.select.tables.cases import problem_of, timed_case
+from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -46,3 +46,18 @@ def test_a_precision_is_read_back_and_left_out_where_times_are_kept(precision, r
 def test_precisions_that_there_are_not_are_refused(case, error):
     with pytest.raises(error):
         problem_of(1, 1, 1, case)
+
+
+@pytest.mark.parametrize(
+    ("case", "same"),
+    [
+        ("NT int8->int32", ["NT int8->int32", "NT uint8->int32"]),
+        ("TN uint8*int8->int32 bias", ["TN uint8->int32", "TN int8->int32"]),
+        ("NN bfloat16->float32 relu", ["NN bfloat16->float32", "NN float16->float32"]),
+        ("NN int8*uint8->float16", [f"NN {a}->{d}" for a in ("int8", "uint8") for d in ("float16", "bfloat16")]),
+        ("NN float16->float16", [f"NN {a}->{d}" for a in ("float16", "bfloat16") for d in ("float16", "bfloat16")]),
+        ("NN float32", ["NN float32"]),
+    ],
+)
+def test_types_of_a_size_take_the_same_time(case, same):
+    assert list(same_speed_cases(case)) == same

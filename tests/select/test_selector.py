@@ -9,13 +9,13 @@ from itertools import product
 
 import pytest
 
-from tilewright.core.dtypes import FACTORS
+from tilewright.core.dtypes import FACTORS, INT8
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels.support import Addresses
-from tilewright.select import selector
+from tilewright.select import model, selector
 from tilewright.select.selector import select, tile_of, unhidden_us
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
@@ -196,6 +196,54 @@ def test_what_was_measured_of_float16_counts_for_bfloat16_where_that_was_not_mea
     assert [(kernel.name, config.BM) for kernel, config in picked] == [("gemm_wmma", 128), ("gemm_wmma", 64)]
 
 
+INTEGERS = [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8"), ("uint8", "int8")]
+
+
+@pytest.mark.parametrize("types", INTEGERS, ids=str)
+@pytest.mark.parametrize("measured", INT8)
+def test_what_was_measured_of_8_bit_integers_counts_for_the_other_type_and_for_mixed_ones(own_tables, types, measured):
+    wide, narrow = {"BM": 128, "BN": 256}, {"BM": 128, "BN": 64, "STAGES": 6}
+    a, b = orders("NT")
+    for shape, config in (("512", wide), ("640", narrow)):
+        store.save("NVIDIA X", (9, 0), [entry(shape, "gemm_int8", 900, config, case=f"NT {measured}->int32")])
+        problem = Problem.parse(shape, arithmetic=Arithmetic(types[0], "int32", of_b=types[1]), a=a, b=b)
+        assert select(problem, (9, 0), "NVIDIA X") == (find("gemm_int8"), find("gemm_int8").config(config))
+
+
+@pytest.fixture
+def surveyed_int8(own_tables):
+    """A GPU of compute capability 9.0, surveyed with int8 alone: by the model, one config is always the fastest."""
+    kernel = find("gemm_int8")
+    us = dict(zip(kernel.candidates((9, 0))[:2], (9.0, 1.0), strict=True))
+    zeros = (0.0,) * (len(model.TERMS) - 1)
+    fitted = [model.Fitted(kernel, config, 1, (launch, *zeros)) for config, launch in us.items()]
+    store.save("NVIDIA X", (9, 0), [], {"int8": SurveyModels(fitted)})
+    selector.compared_on.cache_clear()
+    yield kernel, min(us, key=us.__getitem__)
+    selector.compared_on.cache_clear()
+
+
+@pytest.mark.parametrize("types", INTEGERS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_models_of_int8_are_those_of_all_8_bit_integers(surveyed_int8, types, layout):
+    (a, b), arithmetic = orders(layout), Arithmetic(types[0], "int32", of_b=types[1])
+    for sizes in ((128, 512, 1024), (1000, 1000, 1000), (4096, 4096, 4096)):
+        assert select(Problem(*sizes, arithmetic, a=a, b=b), (9, 0), "NVIDIA X") == surveyed_int8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
+def test_models_of_int8_change_no_other_types_picks(surveyed_int8, dtype):
+    for device in ("NVIDIA X", "NVIDIA H200"):
+        store.forget()
+        found = store.fitted(device, (9, 0), dtype)[1].configs
+        assert {"gemm_int8"}.isdisjoint(one.kernel.name for one in found)
+
+
+def test_without_a_survey_of_int8_on_a_gpu_of_its_capability_integers_have_the_models_of_bfloat16(surveyed_int8):
+    for device, capability in (("NVIDIA A100-SXM4-80GB", (8, 0)), ("NVIDIA GeForce RTX 5090", (12, 0))):
+        assert store.fitted(device, capability, "uint8") == store.fitted(device, capability, "bfloat16")
+
+
 def test_models_of_a_users_survey_come_before_those_that_ship(own_tables):
     gpu, problem = H100[1], Problem.parse("3000x3100x3200", arithmetic="bfloat16")
     usual = select(problem, *H100)
@@ -322,8 +370,8 @@ def test_a_surveyed_kernel_is_picked_in_configs_that_were_surveyed(capability, d
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
     problems = {Problem.parse(shape, arithmetic=kernel.support.arithmetic()) for kernel in RUNGS}
-    assert len(RUNGS) == 12
-    assert {problem.dtype for problem in problems} == {"bfloat16", "float32"}
+    assert len(RUNGS) == 13
+    assert {problem.dtype for problem in problems} == {"bfloat16", "float32", "int8"}
     for problem in problems:
         for adds_c in (False, True):
             assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in RUNGS

@@ -5,7 +5,7 @@ import pytest
 from studies.record import Measurement, Measurements
 from studies.sustained import measuring as sustained
 from studies.sustained.bare_products import REPEATS, Bare
-from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_products, sustain
+from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_changes, of_products, sustain
 from studies.templates import block
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
@@ -41,11 +41,30 @@ def test_each_product_runs_by_ours_and_by_the_library(monkeypatch):
     ]
     assert found[0].facts["tflops"] == pytest.approx(2 * 64 * 32 * 64 / found[0].us / 1e6)
     assert found[0].facts["sm_clock_mhz"] is None, "there are no sensors"
-    assert _mean("a", "b", 6, [State(2.0, 1000.0, None), State(4.0, 1200.0, 650.0)]) == Measurement(
-        way="a", what={"product": "b"}, us=3.0, facts={"tflops": 2e-6, "sm_clock_mhz": 1100.0, "power_w": 650.0}
+    assert _mean("a", "b", 6, [State(2.0, 1000.0, None, 1.0), State(4.0, 1200.0, 650.0, 3.0)]) == Measurement(
+        way="a",
+        what={"product": "b"},
+        us=3.0,
+        facts={"tflops": 2e-6, "sm_clock_mhz": 1100.0, "power_w": 650.0, "joules": 2.0},
     )
     assert len({pointers.d for pointers in started}) == 4, "two sets take turns"
     assert list(of_bare(engine)) == []
+
+
+def test_each_change_of_a_config_runs_that_the_kernel_takes():
+    changes = ({}, {"GROUP_M": 4}, {"BN": 12})
+    products = (("bfloat16", "64x32x64", "NT"), ("int8", "64x32x128", "NT"))
+
+    def picked(problem):
+        kernel = find("gemm_int8") if problem.dtype == "int8" else find("gemm_sm90")
+        return Choice(kernel, pick(problem).config)
+
+    for one, (dtype, shape, layout) in zip((0, 3), products, strict=True):
+        found = list(of_changes(EmulatorEngine(), Library(), picked, products, changes, seconds=1e-3))[one : one + 3]
+        assert {measured.what["product"] for measured in found} == {f"{shape} {layout} {dtype}"}
+        assert (
+            found[0].way == "other" and found[1].way.startswith("BM=64,BN=32,STAGES=3") and found[2].way == "GROUP_M=4"
+        )
 
 
 def test_the_second_half_is_timed(monkeypatch):
@@ -54,7 +73,7 @@ def test_the_second_half_is_timed(monkeypatch):
     launches = []
     state = sustain(EmulatorEngine(), lambda index, stream: launches.append(index), seconds=1.0)
     assert launches == [0, *range(10), *range(5), *range(5)], "a second's half: a launch takes a tenth of one"
-    assert state == (pytest.approx(1e6 / 5), None, None)
+    assert state == State(pytest.approx(1e6 / 5))
 
 
 @pytest.mark.first(1)

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from studies import published
+from studies.record import Measurement, Measurements
 from studies.results import runs
 from studies.runner import run
-from studies.worklog import casts, measuring, varying
+from studies.worklog import alone, casts, measuring, varying
 from studies.worklog import variations as tables
 from studies.worklog.facts import shape_of
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept
@@ -65,8 +66,8 @@ def folder(monkeypatch, tmp_path):
     return tmp_path / "course"
 
 
-def measured(folder):
-    arguments = ["measure", "--out", str(folder), "--samples", "1", "--engine", "emulator"]
+def measured(folder, *more):
+    arguments = ["measure", "--out", str(folder), "--samples", "1", "--engine", "emulator", *more]
     return run("worklog", "", fill=measuring.measure, options=measuring.options, arguments=arguments)
 
 
@@ -94,6 +95,26 @@ def test_the_command_goes_on_where_it_stopped(folder, monkeypatch, capsys):
     assert measured(folder) == 2
     assert "ladder.json has records of revision one, this is two: give another folder" in capsys.readouterr().err
     assert of_file(folder, "ladder") == [("naive", 4), ("coalesced", 4), ("naive", 5), ("coalesced", 5)]
+
+
+def test_a_rung_is_measured_alone_next_to_others_and_shown_with_its_run(folder, monkeypatch):
+    kernel, files = find("wgmma_int8"), [folder / f"wgmma_int8{end}.json" for end in ("", "_in_a_row")]
+    monkeypatch.setattr(alone, "paths", lambda name: files)
+    monkeypatch.setattr(alone, "MEASURED_SHAPES", ("40x72x136",))
+    command = "`python -m studies.worklog measure --rung wgmma_int8 --out"
+    assert command in alone.table(kernel)
+    assert measured(folder, "--rung", "wgmma_int8") == 0
+    run = Run.load(files[0])
+    assert [(one.kernel, one.case, one.verified) for one in run.records] == [
+        (choice.kernel.name, "NT int8->int32", True) for choice in alone.choices(kernel)
+    ]
+    speeds = {"tops": 1500.4, "tops_in_a_row": 1400.0, "sm_clock_mhz": 1900.0, "power_w": 650.0}
+    state = Measurement(what={"shape": "8192x8192x8192"}, way="tensor cores alone", facts=speeds)
+    Measurements(environment=run.environment, measurements=[state]).save(files[1])
+    rows = alone.table(kernel).splitlines()
+    assert rows[2].startswith("| m x n x k | wgmma_int8 128 x 192 | wgmma_int8 64 x 256 | gemm_int8 128 x 192 |")
+    assert rows[4].startswith("| 40x72x136 | ") and rows[4].count("|") == 7
+    assert "| tensor cores alone | 1,500 | 1,400 | 1,900 | 650 |" in rows
 
 
 def test_what_a_gpu_refuses_is_left_out(monkeypatch, capsys):

@@ -36,7 +36,8 @@ from tilewright.runtime.base import Engine
 
 Shape = tuple[int, ...]
 
-_UNIT = Scalars()
+UNIT = Scalars()
+"""Scalars of a call that asks for none."""
 
 
 class Call(NamedTuple):
@@ -89,7 +90,7 @@ class Call(NamedTuple):
         if request is not PLAIN and not grouped:
             request = request.checked()
         plain = type(alpha) is type(beta) is float and alpha == 1 and beta == 0
-        scalars = _UNIT if plain else scalars_of(alpha, beta)
+        scalars = UNIT if plain else scalars_of(alpha, beta)
         a = arrays["a"]
         stream = library.stream(a)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.api.arrays.library import Maker
 from tilewright.api.arrays.operand import Operand
-from tilewright.api.call import Call, gpu_engine
+from tilewright.api.call import UNIT, Call, gpu_engine
 from tilewright.api.formulate import Formulation
 from tilewright.api.planned_call import PlannedCall, bind, lends, planner
 from tilewright.core.dtypes import COMPLEX
@@ -41,7 +41,7 @@ def planned_call_of(call: Call, *, without_parts: bool = False, checks: bool = F
     found = _plans.get(key)
     if checks:
         more = (call.c, call.out, call.bias, call.prepared, call.scale_a, call.scale_b, call.offsets)
-        if found is None or call.scalars.beta or more != _ALONE:  # else the signature has all that is checked
+        if found is None or call.scalars != UNIT or more != _ALONE:  # else the signature has all that is checked
             call.check()
     if found is None:
         if len(_plans) >= _MOST_PLANS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from tilewright.core.dtypes import ITEM_BYTES, RESULTS
+from tilewright.core.dtypes import ITEM_BYTES, RESULTS, default_result
 from tilewright.core.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.problem import FAST, LAYOUTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
@@ -115,10 +115,10 @@ class Support:
     def arithmetic(self, factors: str = "") -> Arithmetic:
         """The arithmetic of a problem that gives no more than an element type of A and B, if that.
 
-        The first type that it takes; results in float32, or in the factors' type where it makes no float32.
+        The first type that it takes; results in float32, or where it makes none as where no type is named.
         """
         factors = factors or self.factors[0]
-        return Arithmetic(factors, "float32" if "float32" in self.results else factors)
+        return Arithmetic(factors, "float32" if "float32" in self.results else default_result(factors))
 
     def scaled(self, problem: Problem) -> Problem:
         """The problem; with scales of blocks where the kernel is for these alone, and the problem has none."""
@@ -132,8 +132,9 @@ class Support:
         As an error whose text is a sentence for users. On which GPUs it runs, `why_not_on` says.
         """
         arithmetic = problem.arithmetic
-        if arithmetic.factors not in self.factors:
-            return DtypeError(f"{name} takes {', '.join(self.factors)}, got {arithmetic.factors}")
+        for factor in (arithmetic.factors, arithmetic.of_b or arithmetic.factors):
+            if factor not in self.factors:
+                return DtypeError(f"{name} takes {', '.join(self.factors)}, got {factor}")
         if arithmetic.result not in self.results:
             return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {arithmetic.result}")
         if problem.grouped != self.grouped:

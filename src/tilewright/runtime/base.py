@@ -232,7 +232,8 @@ def run(
 
 
 def memory_lines(array: NDArray[Any], ld: int, order: Order) -> NDArray[Any]:
-    """A host array of 2 or 3 dimensions as it lies in memory: lines of ld elements, the gaps holding NaN.
+    """A host array of 2 or 3 dimensions as it lies in memory: lines of ld elements, the gaps holding NaN,
+    or the largest integer.
 
     Raises:
         ArrayError: it has another number of dimensions.
@@ -247,7 +248,8 @@ def memory_lines(array: NDArray[Any], ld: int, order: Order) -> NDArray[Any]:
         raise ProblemError(f"ld must be at least the row length {length}, got {ld}")
     if ld == length:
         return np.ascontiguousarray(lines).reshape(-1, ld)
-    memory = np.full((*lines.shape[:-1], ld), np.nan, dtype=array.dtype)
+    unread = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else np.nan
+    memory = np.full((*lines.shape[:-1], ld), unread, dtype=array.dtype)
     memory[..., :length] = lines
     return memory.reshape(-1, ld)
 

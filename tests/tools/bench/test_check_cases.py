@@ -16,7 +16,7 @@ from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.support import Addresses
 from tilewright.runtime.included import included
 from tilewright.runtime.relayouts import jobs
-from tilewright.tools.bench.case import VALUES, CheckCase, supported_problem
+from tilewright.tools.bench.case import VALUES, CheckCase, fitting, supported_problem
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.feature_cases import cover, feature_cases
@@ -107,8 +107,11 @@ def test_everything_that_a_kernel_takes_is_run(kernel):
     assert {problem.dtype_b for problem in problems} == set(support.factors)
     assert {problem.result for problem in problems} == set(support.results)
     assert {problem.layout for problem in problems} == set(support.layouts)
-    betas = {case.scalars.beta for case in cases(kernel.name) if case.problem.result != "int32"}  # has integers
-    assert betas == set(BETAS if "beta" in kernel.scalars else BETAS[:1])
+    scalars = [case.scalars for case in cases(kernel.name) if case.problem.result == support.arithmetic().result]
+    betas = BETAS if "beta" in kernel.scalars else BETAS[:1]
+    assert {one.beta for one in scalars} == {
+        fitting(Scalars(1.0, beta), support.arithmetic().result).beta for beta in betas
+    }
     variants = [kernel.variant(problem, kernel.config(case.config)) for case, problem in _pairs(kernel)]
     aligned = {variant.aligned for variant in variants}
     moved = {True} if support.vectorized else set()
@@ -131,7 +134,7 @@ def test_everything_that_a_kernel_takes_is_run(kernel):
         assert kinds >= ({"1x128", "128x128", "tensor"} if support.block_scales else {None, "tensor", "line"})
     values = {case.values for case in cases(kernel.name)} - {""}
     special = kernel.has_fallback or not kernel.support.multiplies_parts
-    special &= set(kernel.support.factors) != {"int8", "uint8"}
+    special &= not set(kernel.support.factors) <= {"int8", "uint8"}
     assert values >= ({"infinity", "NaN"} if special else set())
     assert "tiny" in values or not {"float32", "bfloat16"} & set(support.factors) or "float32" not in support.results
     assert values <= set(VALUES)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,12 +105,43 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
         (["async_copy:nonesuch"], "async_copy has no preset 'nonesuch'"),
         (["wmma_f16", "--shape", "64", "--dtype", "float32"], "wmma_f16 takes float16, bfloat16, got float32"),
         (["naive", "--known", "--shape", "64"], "--known needs tables that name configs of naive"),
+        (
+            ["--survey", "--dtype", "float8_e5m2"],
+            "--survey measures factors of float32, bfloat16, int8, got float8_e5m2",
+        ),
     ],
 )
 def test_bad_input_is_named(tune, arguments, message):
     status, _, err = tune(*arguments)
     assert status == 2
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("capability", "arguments", "types"),
+    [
+        ((9, 0), [], ("float32", "bfloat16")),
+        ((9, 0), ["--dtype", "int8"], ("int8",)),
+        ((7, 5), ["--dtype", "bfloat16"], None),
+    ],
+)
+def test_a_survey_measures_the_type_that_is_named(tune, tmp_path, monkeypatch, capability, arguments, types):
+    asked = []
+
+    def survey(engine, minutes, report, types):
+        asked.append((minutes, types))
+        report("measuring", 0.5)
+        return dict.fromkeys(types, 70), tmp_path
+
+    monkeypatch.setattr(command, "survey", survey)
+    gpu = SimpleNamespace(capability=capability, device_name="GPU X")
+    monkeypatch.setattr(command, "resolve_engine", lambda name: gpu)
+    status, _, err = tune("--survey", "--minutes", "3", *arguments)
+    if types is None:
+        assert "no kernel has a portfolio of bfloat16 to survey on GPU X" in err
+        return
+    assert (status, asked) == (0, [(3.0, types)])
+    assert f"70 problems of {types[-1]}; saved to" in err
 
 
 def test_without_a_gpu_nothing_is_saved(tune):

@@ -23,10 +23,14 @@ def shared_bytes(config: Config) -> int:
     return stages + CONSUMERS * warpgroups.BARRIER_BYTES
 
 
+FEW_SUMS: Constraints = {
+    "BM*BN must be at most 24576: a thread has 192 sums": lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS
+}
+
 CONSTRAINTS: Constraints = {
     **warpgroups.WHOLE_INSTRUCTIONS,
     "BM must be at most 256, the rows of a tensor box": lambda c: c.BM <= 256,
-    "BM*BN must be at most 24576: a thread has 192 sums": lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS,
+    **FEW_SUMS,
     **warpgroups.TWO_STAGES,
     **clusters.SIZES,
 }

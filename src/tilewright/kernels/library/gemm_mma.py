@@ -152,6 +152,18 @@ FORMS = (
         factors=INT8,
         bk=64,
         presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}, "few_rows": {**_FEW_ROWS, "BK": 128}},
+        portfolio=listed_configs(
+            "BM BN BK WM WN STAGES GROUP_M",
+            (
+                (64, 64, 128, 32, 32, 3, 8),
+                (32, 32, 128, 16, 16, 4, 8),
+                (64, 64, 64, 32, 32, 2, 8),
+                (64, 32, 128, 32, 16, 4, 8),
+                (16, 64, 128, 16, 16, 4, 8),
+                (64, 128, 128, 32, 64, 3, 8),
+                (128, 128, 64, 64, 64, 3, 8),
+            ),
+        ),
     ),
     MmaForm(
         name="gemm_mma_int8_blocks",

@@ -43,7 +43,6 @@ from pathlib import Path
 from typing import Literal
 
 from tilewright.core.dtypes import FLOAT8, INT8
-from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
@@ -126,6 +125,41 @@ _OF_OTHER_TYPES = listed_configs(
     ),
 )
 """The portfolio of TF32 and float8, as far as registers and memory allow."""
+
+_OF_INTEGERS = listed_configs(
+    "BM BN STAGES GROUP_M PINGPONG CLUSTER_M CLUSTER_N SPLITS CONSUMERS SWAP_AB",
+    (
+        (128, 192, 5, 8, 1, 2, 1, 1, 2, 0),
+        (128, 128, 6, 8, 1, 2, 1, 1, 2, 0),
+        (64, 32, 8, 4, 0, 1, 1, 1, 1, 0),
+        (64, 32, 12, 4, 0, 1, 1, 4, 1, 0),
+        (64, 96, 7, 16, 1, 2, 1, 1, 2, 0),
+        (128, 128, 6, 8, 0, 4, 2, 1, 2, 0),
+        (64, 64, 14, 4, 0, 1, 1, 1, 1, 0),
+        (64, 32, 7, 4, 1, 1, 1, 1, 2, 0),
+        (64, 64, 7, 16, 1, 2, 1, 1, 2, 0),
+        (64, 32, 14, 4, 0, 1, 1, 4, 1, 1),
+        (64, 96, 9, 8, 0, 4, 2, 1, 1, 1),
+        (128, 160, 5, 8, 0, 2, 1, 1, 2, 0),
+        (64, 64, 14, 4, 0, 1, 1, 4, 1, 1),
+        (64, 16, 12, 4, 0, 1, 1, 1, 1, 0),
+        (128, 112, 6, 8, 0, 1, 1, 1, 2, 1),
+        (64, 64, 14, 4, 0, 1, 1, 8, 1, 0),
+    ),
+)
+_OF_INTEGERS_ACROSS_K = listed_configs(
+    "BM BN STAGES GROUP_M PINGPONG CLUSTER_M SPLITS CONSUMERS",
+    (
+        (128, 128, 6, 8, 0, 2, 1, 2),
+        (64, 32, 8, 4, 0, 1, 1, 1),
+        (128, 192, 4, 8, 0, 2, 1, 2),
+        (64, 64, 7, 16, 1, 1, 1, 2),
+        (64, 64, 12, 4, 0, 1, 4, 1),
+        (128, 128, 6, 8, 0, 1, 1, 2),
+        (64, 32, 12, 4, 0, 1, 4, 1),
+        (64, 64, 8, 8, 1, 2, 1, 2),
+    ),
+)
 
 _OF_THREE_PARTS = listed_configs(
     "BM BN STAGES GROUP_M PINGPONG CLUSTER_M CLUSTER_N SPLITS",
@@ -302,6 +336,7 @@ FORMS = (
             "split": {"BN": 64, "STAGES": 7, "SPLITS": 4},
             "few_rows": {"BN": 112, "STAGES": 6, "SWAP_AB": 1},
         },
+        portfolio=_OF_INTEGERS,
     ),
     WgmmaForm(
         name="gemm_int8_nn",
@@ -311,6 +346,7 @@ FORMS = (
         bn=128,
         stages=6,
         presets={"narrow": {"BN": 64, "STAGES": 8}, "few_rows": {"BN": 16, "STAGES": 10}},
+        portfolio=_OF_INTEGERS_ACROSS_K,
     ),
     WgmmaForm(
         name="gemm_int8_blocks",
@@ -413,7 +449,7 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
     tiles = batch * ceil_div(m, config.BM * config.CLUSTER_M) * ceil_div(n, config.BN * config.CLUSTER_N)
     if config.SPLITS > 1:
         return Schedule(tiles * sharing * config.SPLITS)
-    return Schedule(min(tiles, clusters(multiprocessors, sharing)) * sharing)
+    return Schedule(min(tiles, max(multiprocessors // sharing, 1)) * sharing, any_number=True)
 
 
 def registers(form: WgmmaForm, config: Config) -> int:

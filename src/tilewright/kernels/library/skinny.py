@@ -172,6 +172,7 @@ OF_INT8 = replace(
     name="skinny_int8",
     idea="skinny for 8-bit integers: threads add four products by an instruction, exactly",
     support=replace(FP8.support, factors=INT8, results=results_of(INT8[0]), least_capability=(7, 5)),
+    portfolio=tuple(FP8.presets[name] for name in ("weights_rows", "column")),
     sums=lambda config: Sums(EXACT),
 )
 

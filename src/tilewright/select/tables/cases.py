@@ -8,12 +8,16 @@ takes.
 import re
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 from tilewright.core.errors import ProblemError
 from tilewright.core.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
 
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
+
+_SAME_SPEED = {"float16": "bfloat16", "bfloat16": "float16", "int8": "uint8", "uint8": "int8"}
+"""By element type, the other one whose products take the same time."""
 
 
 def types_of(case: str) -> tuple[str, str]:
@@ -24,11 +28,11 @@ def types_of(case: str) -> tuple[str, str]:
 
 @lru_cache
 def same_speed_cases(text: str) -> tuple[str, ...]:
-    """Cases whose products take the same time: a case's text without an epilogue and B's type, and that with float16
-    in place of bfloat16 or the other way round."""
+    """Cases whose products take the same time: a case's text without an epilogue and B's type, and those with float16
+    in place of bfloat16, or uint8 in place of int8, or the other way round."""
     plain = re.sub(r"\*\w+", "", " ".join(text.split(" ")[:2]))
-    swapped = re.sub(r"b?float16", lambda one: "float16" if one[0] == "bfloat16" else "bfloat16", plain)
-    return tuple(dict.fromkeys((plain, swapped)))
+    parts = [(one, _SAME_SPEED[one]) if one in _SAME_SPEED else (one,) for one in re.split(r"(\w+)", plain)]
+    return tuple(map("".join, product(*parts)))
 
 
 @lru_cache(maxsize=2**15)  # a table has many configs of each problem

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
+from tilewright.core.dtypes import INT8
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.select.tables.entry import Entry
@@ -62,16 +63,21 @@ def of_gpu(device: str, capability: tuple[int, int]) -> list[Table]:
 def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, SurveyModels]:
     """Models for factors of a type, of the first table `of_gpu` that has some, and what GPU that is of.
 
-    float16 has bfloat16's, and so have float8 factors. Those of the other type that was surveyed come last: models of
-    kernels for factors that were not, as of TF32, follow from them.
+    float16 has bfloat16's, and so have float8 factors, and 8-bit integers where no GPU of this capability was surveyed
+    with int8. Those of the other types come last: models of kernels for factors that were not surveyed, as of TF32,
+    follow from them.
     """
-    surveyed, other = ("float32", "bfloat16") if dtype == "float32" else ("bfloat16", "float32")
-    table = next((one for one in of_gpu(device, capability) if one.models.get(surveyed)), None)
-    if table is None:
+    tables = of_gpu(device, capability)
+    types: tuple[str, ...] = ("float32", "bfloat16") if dtype == "float32" else ("bfloat16", "float32")
+    if dtype in INT8 and any(one.models.get(INT8[0]) for one in tables if one.capability == capability):
+        types = (INT8[0], *types)
+    first = next((one for one in tables if one.models.get(types[0])), None)
+    if first is None:
         return find_gpu(device, capability), SurveyModels()
-    configs, correction = table.fitted[surveyed]
-    others = table.fitted.get(other, SurveyModels()).configs
-    return find_gpu(table.gpu, table.capability), SurveyModels([*configs, *others], correction)
+    of_gpus = [one for one in tables if one.gpu == first.gpu]
+    found = [next((one.fitted[kind] for one in of_gpus if one.models.get(kind)), SurveyModels()) for kind in types]
+    configs = [config for models in found for config in models.configs]
+    return find_gpu(first.gpu, first.capability), SurveyModels(configs, found[0].correction)
 
 
 def device_of(gpu: Gpu) -> str:

@@ -1,10 +1,11 @@
 """A case of a check: a problem, its scalars and values, and the config that it runs with."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.dtypes import ITEM_BYTES, SUMS_OF_INT8
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
 from tilewright.emulator.check import is_huge
@@ -53,6 +54,11 @@ class CheckCase(NamedTuple):
     """The operand, A or B, whose copy is made by a launch of its own."""
     values: str = ""
     """One of `VALUES`, which some elements have; if empty, all are random numbers."""
+
+
+def fitting(scalars: Scalars, result: str) -> Scalars:
+    """The scalars that results of a type may have: integers, rounded up, where results are int32."""
+    return Scalars(*map(math.ceil, scalars[:2])) if result == SUMS_OF_INT8 else scalars
 
 
 def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:

@@ -23,6 +23,7 @@ from tilewright.tools.bench.case import (
     NAN,
     NEAR_OVERFLOW,
     CheckCase,
+    fitting,
     problem_of,
     shared_sizes,
     shares_tiles,
@@ -92,7 +93,7 @@ def stages(
         for layout in usual:
             problem = problem_of(kernel, shape, dtype, layout, aligned, batch)
             if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
-                found.extend(CheckCase(problem, of, config, **others) for of in scalars)
+                found.extend(CheckCase(problem, fitting(of, problem.result), config, **others) for of in scalars)
 
     if kernel.is_user_kernel:
         add(first, divided, scalars)
@@ -184,7 +185,7 @@ def huge_cases(
         if kernel.support.batches:
             problems.append((with_far_lines(problem_of(kernel, shape, dtype, layout, batch=2), True), False))
     found = [
-        CheckCase(problem, of, config, sampled=sampled)
+        CheckCase(problem, fitting(of, problem.result), config, sampled=sampled)
         for problem, sampled in problems
         if kernel.why_not(problem) is None
         for of in scalars

@@ -106,6 +106,7 @@ _QUESTIONS = {
     "memory_clock_max_mhz": ("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM"),
     "power_limit_w": ("nvmlDeviceGetPowerManagementLimit",),
     "power_w": ("nvmlDeviceGetPowerUsage",),
+    "energy_j": ("nvmlDeviceGetTotalEnergyConsumption",),
     "temperature_c": ("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
 }
 """Questions to NVIDIA's management library: a function each, which may take a constant besides the GPU."""
@@ -114,7 +115,7 @@ _SETTINGS = "driver", "sm_clock_mhz", "sm_clock_max_mhz", "memory_clock_mhz", "m
 
 def _sensed(engine: Any, names: Iterable[str]) -> dict[str, Any] | None:
     """The library's answers to questions of these names about an engine's GPU, None for those that it does not have;
-    watts of what it has in milliwatts. None where the library or its bindings are not there to ask."""
+    watts and joules of what it has in thousandths. None where the library or its bindings are not there to ask."""
     try:
         import pynvml  # noqa: PLC0415 an extra
 
@@ -137,7 +138,7 @@ def _sensed(engine: Any, names: Iterable[str]) -> dict[str, Any] | None:
             question, *constants = _QUESTIONS[name]
             of = [] if question.startswith("nvmlSystem") else [gpu, *(getattr(pynvml, one) for one in constants)]
             answer = None if None in of else ask(question, *of)
-            found[name] = answer / 1000 if answer is not None and name.endswith("_w") else answer
+            found[name] = answer / 1000 if answer is not None and name.endswith(("_w", "_j")) else answer
         return found
     finally:
         pynvml.nvmlShutdown()

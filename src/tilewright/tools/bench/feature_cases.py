@@ -1,7 +1,6 @@
 """Cases that together have all that a kernel takes, and each value of a parameter that ships, in few launches."""
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ from tilewright.tools.bench.case import (
     TINY,
     VALUES,
     CheckCase,
+    fitting,
     problem_of,
     shared_sizes,
     shares_tiles,
@@ -85,7 +85,7 @@ def feature_cases(
     return [
         CheckCase(
             _combined(kernel, row),
-            row["scalars"] if row["result"] != SUMS_OF_INT8 else Scalars(*map(math.ceil, row["scalars"])),
+            fitting(row["scalars"], row["result"]),
             row["config"],
             row["multiprocessors"],
             cached=row["cached"],

@@ -129,6 +129,8 @@ class GpuState(Facts):
     memory_clock_mhz: int | None = None
     power_w: float | None = None
     """Mean power in the last second."""
+    energy_j: float | None = None
+    """Energy since the driver was loaded."""
     temperature_c: int | None = None
 
 

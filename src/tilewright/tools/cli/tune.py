@@ -35,7 +35,7 @@ from tilewright.tools.report.tables import bench_table
 from tilewright.tools.tune import search, space
 from tilewright.tools.tune.entries import of_records
 from tilewright.tools.tune.journal import KIND, Journal, Trial, default_path
-from tilewright.tools.tune.portfolios import survey
+from tilewright.tools.tune.portfolios import SURVEYED, TYPES, survey
 from tilewright.tools.tune.search import Search, Settings
 from tilewright.tools.tune.worker import Worker
 
@@ -111,11 +111,13 @@ def run_tune(
 
     [bold]tilewright tune --survey[/]
 
+    The same in 8-bit integers:         [bold]tilewright tune --survey --dtype int8[/]
+
     Configs come in the order of what a cost model expects of them. Every one is verified before it is timed. Ctrl-C
     ends the search and shows the best so far; the same command goes on from there.
     """
     if surveys:
-        _survey(resolve_engine(engine), minutes)
+        _survey(engine, minutes, dtype)
         return
     path = journal or default_path()
     check_outputs([json_output(json_path, Run.kind()), Output("--journal", path, KIND)])
@@ -176,14 +178,24 @@ def run_tune(
     raise typer.Exit(0 if len(tuned) == len(problems) else 1)
 
 
-def _survey(engine: Engine, minutes: float) -> None:
-    """Survey a GPU, and say what came of it."""
+def _survey(named: str, minutes: float, dtype: str | None) -> None:
+    """Survey a GPU, with factors of a type if one is given, and say what came of it."""
+    if dtype not in (None, *SURVEYED):
+        raise DtypeError(f"--survey measures factors of {', '.join(SURVEYED)}, got {dtype}")
+    engine, types = resolve_engine(named), (dtype,) if dtype else TYPES
     if engine.capability is None:
         raise EngineUnavailableError("--survey needs a GPU: the times of the emulator say nothing of one")
+    known = [kernel.support for kernel in KERNELS if kernel.portfolio]
+    if dtype and not any(dtype in one.factors and one.runs_on(engine.capability, dtype) for one in known):
+        raise DtypeError(f"no kernel has a portfolio of {dtype} to survey on {engine.device_name}")
     with Steps() as steps:
         steps.begin("surveying", 0, 100)
+
+        def report(what: str, share: float) -> None:
+            steps.update(what, round(100 * share), 100)
+
         try:
-            counts, path = survey(engine, minutes, lambda what, share: steps.update(what, round(100 * share), 100))
+            counts, path = survey(engine, minutes, report, types)
         except KeyboardInterrupt:
             notes.print("interrupted: what was measured counts, and the same command goes on from there")
             raise typer.Exit(130) from None

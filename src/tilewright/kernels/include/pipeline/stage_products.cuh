@@ -59,12 +59,12 @@ __device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, 
     }
 }
 
-// sums += what tensor cores have made of a step, all of whose products have been waited for, times its scales.
+// sums += what tensor cores have made of a step, all of whose products have been waited for, times its scales; rounded once.
 template <int COUNT, typename Scale>
 __device__ __forceinline__ void promote(Sum (&sums)[COUNT], const Begun (&partial)[COUNT], const Scale& scale, float share = 1) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        sums[i] += SCALED || FACTOR_SCALES == 2 ? share * scale.of(i) * partial[i] : partial[i];
+        sums[i] = SCALED || FACTOR_SCALES == 2 ? fmaf(share * scale.of(i), partial[i], sums[i]) : sums[i] + partial[i];
     }
 }
 

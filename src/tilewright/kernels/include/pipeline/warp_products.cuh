@@ -91,7 +91,8 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
             for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
                 for (int j = 0; j < 4 * COLS; ++j) {
-                    sums[i][j] += SCALED || FACTOR_SCALES == 2 ? share * scales.of(i, j) * partial[i][j] : partial[i][j];
+                    const float scale = share * scales.of(i, j);
+                    sums[i][j] = SCALED || FACTOR_SCALES == 2 ? fmaf(scale, partial[i][j], sums[i][j]) : sums[i][j] + partial[i][j];
                 }
             }
         };
