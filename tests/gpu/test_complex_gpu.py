@@ -46,10 +46,12 @@ SIZES = [
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("orders", [*itertools.product(("row", "column"), repeat=2)], ids=str)
-@pytest.mark.parametrize("joined", [None, False, True], ids=["as usual", "doubled", "joined"])
-def test_each_part_errs_as_its_own_products(torch, monkeypatch, sizes, orders, joined):
-    if joined is not None:
-        monkeypatch.setattr(complex_factors, "LEAST_SAVED_BYTES", -(2.0**60) if joined else 2.0**60)
+@pytest.mark.parametrize("way", ["as usual", "in place", "doubled", "joined"])
+def test_each_part_errs_as_its_own_products(torch, monkeypatch, sizes, orders, way):
+    if way != "as usual":
+        monkeypatch.setattr(complex_factors, "LEAST_SAVED_BYTES", -(2.0**60) if way == "joined" else 2.0**60)
+        if way == "doubled":
+            monkeypatch.setattr(complex_factors.ComplexFactors, "suit", lambda self, *_: self.way != "in place")
         monkeypatch.setattr(tilewright.api.gpu, "_plans", {})
         monkeypatch.setattr(tilewright.api.gpu, "fast", None)  # which would know the plans of the other way
     m, n, k = sizes

@@ -2,7 +2,7 @@
 
 A and D are read as rows of (re, im) pairs, and B as [[re, im], [-im, re]] for each of its elements. In floats, D is
 m x 2n, A m x 2k, and B' 2k x 2n. Where the kernel for this real product is `split_k`, a form of it ("in place") reads
-both factors as they lie, and makes the pairs of B' of registers and signs: one launch, no copies.
+both factors as they lie, and makes the pairs of B' of registers and signs: one launch, no copies. Choosing counts that.
 
 For other kernels ("doubled"), and a complex alpha, B' is written by a launch before it. That launch conjugates both
 factors, multiplies by a complex alpha, and transposes a column-major A, which is no view of such rows.

@@ -15,6 +15,9 @@
 //     slice 1            ...                                                    1  3  5 ... 15
 //                                                                              16 18 20 ... 30     each with quads of
 //                                                                              17 19 21 ... 31     rows and columns
+//
+// COMPLEX: sizes are those of floats, m x 2n x 2k, but A and B are m x k and k x n pairs (re, im), in memory and in tiles, and
+// products.cuh makes both parts of an element of D of them. A pair of B serves two columns and two k: less is loaded.
 
 #include "epilogue/tile.cuh"
 #include "operands.cuh"
@@ -36,8 +39,9 @@ constexpr bool A_ALONG_K = !TRANSPOSED_A;  // neighbours in memory are neighbour
 constexpr bool B_ALONG_K = TRANSPOSED_B;
 using Element = decltype(either<COMPLEX>(float2{}, float{}));  // of A and B in memory, and in their tiles
 constexpr int PARTS = sizeof(Element) / sizeof(float);
-constexpr int DEPTH = BK / PARTS;   // of a tile, in elements
+constexpr int DEPTH = BK / PARTS;  // of a tile, in elements
 constexpr int COLUMNS = BN / PARTS;
+constexpr int QUAD = 4 * PARTS;  // floats of four rows of A
 constexpr int SLICE_DEPTH = DEPTH / K_SLICES;
 constexpr int A_ELEMENTS = TILE_ELEMENTS<BM, DEPTH, A_ALONG_K>;
 constexpr int STAGE = A_ELEMENTS + TILE_ELEMENTS<COLUMNS, DEPTH, B_ALONG_K>;
@@ -98,10 +102,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
                 for (int j = 0; j < TN; j += 4) load_float4(&b[k % 2][j], bs + j * LANES_N);
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) {
-#pragma unroll
-                    for (int half = 0; half < PARTS; ++half) load_float4(&a[k % 2][PARTS * i + 4 * half], as + PARTS * i * LANES_M + 4 * half);
-                }
+                for (int i = 0; i < PARTS * TM; i += 4) load_float4(&a[k % 2][i], as + i / QUAD * QUAD * LANES_M + i % QUAD);
             };
             load(0);
 #pragma unroll
