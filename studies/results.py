@@ -60,6 +60,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "precisions": _in("h100", "precisions"),
     "scaling": _in("h100", "distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link"),
     "sustained": _in("h100", "sustained"),
+    "changes in a row": _in("h200", "sustained_changes"),
     # What the profiler counted, of the ladder and of the library; and next to explained counters.
     "profiles": _in(f"{COURSE}/ncu", "profiles"),
     "profiles of the library": _in("h200/ncu", "library"),

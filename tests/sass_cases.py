@@ -35,6 +35,13 @@ def of_loop(text):
     }
 
 
+def of_arithmetic(text):
+    """For a kernel of CUDA cores: how many instructions compute, and how many move elements to shared memory and back,
+    of each kind."""
+    found = [line.partition(" ")[0].partition(".")[0] for line in _INSTRUCTION.findall(text)]
+    return {name: found.count(name) for name in ("FFMA", "FADD", "FMUL", "LDS", "LDGSTS")}
+
+
 def written_early(text):
     """Instructions that write a register of A while a product may read it: from its start to a wait that covers it."""
     started, groups, found = set(), [], []

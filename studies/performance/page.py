@@ -129,6 +129,7 @@ def write() -> None:
         "guards": guards(records),
         "reading": part_products.reading(products),
         "changes": changes(),
+        "changes in a row": block("sustained/table.md.j2", "changes", run=Measurements.load(path("changes in a row"))),
         "prepared": prepared(runs("prepared")),
         **{
             study: section(study)

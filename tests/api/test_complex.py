@@ -1,4 +1,4 @@
-"""matmul of complex64: one product of float32 of A as it lies and B written twice as large, on the emulator."""
+"""matmul of complex64, on the emulator: as a product of float32, of factors read in place or written for it."""
 
 import itertools
 import re
@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 import tilewright
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.checker import checker_of
 from tilewright.emulator.compiler import CHECKED
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
-from tilewright.kernels.library import complex_factors, complex_join
+from tilewright.kernels.library import complex_factors, complex_join, split_k
 from tilewright.kernels.support import Variant
 from tilewright.runtime import complex_factors as factors
 from tilewright.runtime import nvrtc
+from tilewright.runtime.plan import Pointers
 
 EPS = 2.0**-24
 
@@ -29,23 +31,28 @@ def whole(*shape, seed=0):
     return (random.integers(-5, 6, shape) + 1j * random.integers(-5, 6, shape)).astype(np.complex64)
 
 
-ENGINES = {way: EmulatorEngine() for way in ("doubled", "joined")}
+ENGINES = {way: EmulatorEngine() for way in ("in place", "doubled", "joined")}
 """Ways to make products, whatever that saves, with an engine each, since plans are kept by engine."""
+
+
+def written(self, kernel, config):
+    """In place of `ComplexFactors.suit`: no kernel reads factors in place."""
+    return self.way != "in place"
 
 
 @contextmanager
 def made(way):
-    """Have products made in this way where it is possible and their kernel is not named."""
-    usual = factors.LEAST_SAVED_BYTES
-    factors.LEAST_SAVED_BYTES = 2.0**60 if way == "doubled" else -(2.0**60)
-    try:
+    """Have products made in this way where it is possible: in place by `split_k`, joined where no kernel is named."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(factors, "LEAST_SAVED_BYTES", -(2.0**60) if way == "joined" else 2.0**60)
+        if way != "in place":
+            patched.setattr(factors.ComplexFactors, "suit", written)
         yield ENGINES[way]
-    finally:
-        factors.LEAST_SAVED_BYTES = usual
 
 
 def multiply(a, b, precision="ieee", way="doubled", **named):
     with made(way) as engine:
+        named |= {"kernel": "split_k:tiny"} if way == "in place" and "kernel" not in named else {}
         return tilewright.matmul(a, b, engine=engine, precision=precision, **named)
 
 
@@ -99,9 +106,31 @@ def test_products_are_exact_in_any_shape_and_order(data):
     if data.draw(st.booleans()):
         how = data.draw(st.sampled_from(HOW[:3]))
         named["out"] = torch.from_numpy(laid(np.empty(expected.shape, np.complex64), how))
-    way, precision = data.draw(st.sampled_from([("doubled", "ieee"), ("joined", "ieee"), ("joined", "3m")]))
+    ways = [("in place", "ieee"), ("doubled", "ieee"), ("joined", "ieee"), ("joined", "3m")]
+    way, precision = data.draw(st.sampled_from(ways))
     found = multiply(given_a, given_b, precision, way, alpha=alpha, **named)
     np.testing.assert_array_equal(found.numpy(), expected)
+
+
+ORDERS = tuple(itertools.product(("row", "column"), repeat=2))
+
+
+@pytest.mark.parametrize(
+    ("order_a", "order_b", "preset"),
+    [(*orders, preset) for orders, preset in zip(ORDERS, ("few_rows", "odd", "uneven", "flat"), strict=True)],
+)
+def test_factors_read_in_place_make_the_bits_of_those_that_are_written(order_a, order_b, preset):
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(5)
+    alike = zip(((37, 33, 67), (64, 64, 128)), ((False, True), (True, False), (True, True)), strict=False)
+    for (m, n, k), conjugated in (*alike, ((20, 70, 130), (False, False))):
+        a, b = (random.standard_normal((*s, 2)).astype("f4").view("c8")[..., 0] for s in ((m, k), (k, n)))
+        a, b = torch.from_numpy(laid(a, order_a)), torch.from_numpy(laid(b, order_b))
+        a, b = a.conj() if conjugated[0] else a, b.conj() if conjugated[1] else b
+        found, expected = (
+            multiply(a, b, way=way, alpha=0.7, kernel=f"split_k:{preset}").numpy() for way in ("in place", "doubled")
+        )
+        np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.parametrize(("shape_a", "shape_b"), [((7,), (7,)), ((7,), (7, 5)), ((5, 7), (7,)), ((2, 5, 7), (7,))])
@@ -201,10 +230,25 @@ def test_nan_and_infinity_are_those_of_four_products(precision, way):
         np.testing.assert_array_equal(part, expected)
 
 
-@pytest.mark.parametrize(("order_a", "order_b"), [*itertools.product(("row", "column"), repeat=2)])
-@pytest.mark.parametrize("way", [*ENGINES, "three"])
+@pytest.mark.parametrize(("order_a", "order_b"), ORDERS)
+@pytest.mark.parametrize("way", ["doubled", "joined", "three"])
 def test_the_checker_finds_nothing(order_a, order_b, way):
     """In the launches of products with complex alpha, batches and odd sizes, and in those before and after."""
+    engine, checkers, kernels = checking()
+    a, b, bias = laid(whole(2, 37, 35), order_a), laid(whole(2, 35, 33, seed=1), order_b), whole(33)
+    c = whole(2, 37, 33)
+    with made("joined" if way == "three" else way):
+        asked = {"engine": engine, "precision": "3m" if way == "three" else "ieee"}
+        found = tilewright.matmul(a, b, bias=bias, c=c, alpha=1 - 2j, beta=2, **asked)
+    np.testing.assert_array_equal(found, reference(a, b, 1 - 2j, 2, c, bias))
+    assert (kernels[0] == "complex_factors") == (way != "joined" or (order_a, order_b) != ("column", "row"))
+    assert (kernels[-1] == "complex_join") == (way != "doubled")
+    assert len(kernels) > 1
+    assert [one for checker in checkers for one in checker.findings()] == []
+
+
+def checking():
+    """An engine whose launches are checked, and the checkers and names of kernels of all that it launches."""
     checkers, kernels = [], []
 
     def watch(facts):
@@ -212,15 +256,37 @@ def test_the_checker_finds_nothing(order_a, order_b, way):
         kernels.append(facts.executable.kernel.name)
         return Watch(checkers[-1])
 
-    a, b, bias = laid(whole(2, 37, 35), order_a), laid(whole(2, 35, 33, seed=1), order_b), whole(33)
-    c = whole(2, 37, 33)
-    with made("joined" if way == "three" else way):
-        asked = {"engine": EmulatorEngine(CHECKED, watch), "precision": "3m" if way == "three" else "ieee"}
-        found = tilewright.matmul(a, b, bias=bias, c=c, alpha=1 - 2j, beta=2, **asked)
-    np.testing.assert_array_equal(found, reference(a, b, 1 - 2j, 2, c, bias))
-    assert (kernels[0] == "complex_factors") == (way != "joined" or (order_a, order_b) != ("column", "row"))
-    assert (kernels[-1] == "complex_join") == (way != "doubled")
-    assert len(kernels) > 1
+    return EmulatorEngine(CHECKED, watch), checkers, kernels
+
+
+SIDES = st.sampled_from([1, 5, 16, 33, 64])
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_the_checker_finds_nothing_where_factors_are_read_in_place(data):
+    """With lines of any distance, in one launch, whose config may have blocks that share a tile."""
+    draw = data.draw
+    engine, checkers, kernels = checking()
+    m, n, k, batch = draw(SIDES), draw(SIDES), draw(SIDES), draw(st.sampled_from([1, 2]))
+    conjugated = draw(st.sampled_from([(False, True), (True, False), (True, True)]))
+    preset, beta = draw(st.sampled_from(["tiny", "few_rows", "odd"])), draw(st.sampled_from([0, 2]))
+    arrays, uploaded, layouts = [], [], []
+    for seed, (rows, cols) in enumerate(((m, k), (k, n), (m, n))):
+        order = draw(st.sampled_from(("row", "column"))) if seed < 2 else "row"
+        ld = (cols if order == "row" else rows) + draw(st.integers(0, 3))
+        arrays.append(whole(batch, rows, cols, seed=seed))
+        uploaded.append(engine.upload(arrays[-1], ld, order))
+        layouts.append(Layout(order, ld))
+    a, b, d = arrays
+    problem = Problem(m, n, k, batch=batch, a=layouts[0], b=layouts[1], d=layouts[2])
+    product = factors.ComplexFactors(problem, *conjugated, False, True).ways[0]
+    kernel, pointers = split_k.KERNEL, [one.pointer for one in uploaded]
+    plan = engine.plan(kernel, kernel.config(kernel.preset(preset)), product.real, factors=product)
+    engine.start(plan, Pointers(*pointers, pointers[-1]), Scalars(3, beta))
+    a, b = a.conj() if conjugated[0] else a, b.conj() if conjugated[1] else b
+    np.testing.assert_array_equal(engine.download(uploaded[-1]), reference(a, b, 3, beta, d))
+    assert kernels == ["split_k_complex"]
     assert [one for checker in checkers for one in checker.findings()] == []
 
 

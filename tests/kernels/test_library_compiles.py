@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sass_cases import of_arithmetic
 from tilewright import kernels
 from tilewright.core.problem import Epilogue
 from tilewright.kernels import find
-from tilewright.kernels.library import grouped_sm90
+from tilewright.kernels.library import grouped_sm90, split_k
 from tilewright.kernels.support import Variant
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
@@ -131,6 +132,25 @@ def test_a_shipped_config_of_grouped_products_does_not_spill(number, case, repor
     compiled = report_of(kernel, config_of(kernel, preset), variant, "sm_90a")
     assert "Performance Loss" not in compiled.log
     assert compiled.report.spill_bytes == 0, f"{preset} {variant}: {compiled.report}"
+
+
+PAIRS = [*split_k.KERNEL.presets.values(), *split_k.KERNEL.portfolio]
+
+
+@pytest.mark.parametrize(("number", "overrides"), list(enumerate(PAIRS)))
+def test_a_shipped_config_of_split_k_multiplies_complex_factors_as_fast(number, overrides, report_of):
+    """In one form each, they take turns: no spills, and neither signs nor parts of elements take instructions."""
+    layout = ("NN", "NT", "TN", "TT")[number % 4]
+    variant = Variant(edges=number % 3 > 0, aligned=number % 3 < 2, layout=layout)
+    signs = {"CONJUGATE_A": number // 2 % 2, "CONJUGATE_B": number // 4 % 2}
+    real, pairs = (
+        report_of(kernel, kernel.config(one), variant, "sm_90a", of_arithmetic)
+        for kernel, one in ((split_k.KERNEL, overrides), (split_k.COMPLEX, {**overrides, **signs}))
+    )
+    assert pairs.report.spill_bytes == 0
+    assert pairs.read["FFMA"] == real.read["FFMA"] > 0
+    assert {name: pairs.read[name] for name in ("FADD", "FMUL")} == {name: real.read[name] for name in ("FADD", "FMUL")}
+    assert pairs.read["LDS"] < real.read["LDS"] and pairs.read["LDGSTS"] < real.read["LDGSTS"]
 
 
 PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find(name).presets]

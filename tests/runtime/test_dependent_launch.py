@@ -189,7 +189,7 @@ def test_a_batch_is_copied_whole_and_a_matrix_that_serves_it_once(gpu):
 def test_factors_of_a_complex_product_are_written_before_all_else(gpu, order):
     """Where a kernel wants copies of them, these are made of what was written."""
     complex_product = Problem(64, 33, 35, a=Layout(order), b=Layout(batch_stride=0))
-    factors, kernel = ComplexFactors(complex_product, False, True, True, False), tma_packed.KERNEL
+    factors, kernel = ComplexFactors(complex_product, False, True, True, False).ways[-1], tma_packed.KERNEL
     engine, real, given = gpu.engine(), factors.real, {}
     assert (real.m, real.n, real.k, real.a.ld, real.b.ld, real.d.ld) == (
         64,
@@ -224,7 +224,7 @@ def test_factors_of_a_complex_product_are_written_before_all_else(gpu, order):
 def test_complex_products_with_a_large_b_are_joined(gpu, orders_of, first):
     """The product is written to memory of the launch, without C, and a launch behind it writes D."""
     a, b = orders(orders_of)
-    factors = ComplexFactors(Problem(8, 1000, 1000, a=a, b=b, d=Layout(ld=1001)), False, False, False, True)
+    factors = ComplexFactors(Problem(8, 1000, 1000, a=a, b=b, d=Layout(ld=1001)), False, False, False, True).ways[-1]
     assert factors.joins
     engine, kernel, real, given = gpu.engine(), split_k.KERNEL, factors.real, {}
     plan = engine.plan(kernel, kernel.config({"WORKERS": 0}), real, factors=factors)
@@ -254,9 +254,44 @@ def test_a_small_b_or_a_kernel_that_is_named_joins_nothing():
     ):
         for layout in ("NN", "NT", "TN", "TT"):
             a, b = orders(layout)
-            assert ComplexFactors(Problem(*sizes, a=a, b=b), False, False, False, may_join).joins == joins
+            assert ComplexFactors(Problem(*sizes, a=a, b=b), False, False, False, may_join).ways[-1].joins == joins
     column = Problem(8000, 8, 4000, a=Layout("column"))
-    assert ComplexFactors(column, False, False, False, True).joins  # which would be transposed
+    assert ComplexFactors(column, False, False, False, True).ways[-1].joins  # which would be transposed
+
+
+@pytest.mark.parametrize("orders_of", ["NN", "NT", "TN", "TT"])
+def test_split_k_reads_complex_factors_in_place(gpu, orders_of):
+    a, b = orders(orders_of)
+    problem = Problem(64, 33, 35, a=a, b=b, d=Layout(ld=40))
+    factors, kernel, given = ComplexFactors(problem, True, False, False, True).ways[0], split_k.KERNEL, {}
+    assert factors.suit(kernel, kernel.config()) and not factors.suit(tma_packed.KERNEL, tma_packed.KERNEL.config())
+    engine, real = gpu.engine(), factors.real
+    plan = engine.plan(kernel, kernel.config(), real, factors=factors)
+    assert (plan.kernel, plan.executable.kernel, plan.needs.relayout_bytes) == (kernel, split_k.COMPLEX, 0)
+    assert (plan.executable.config["CONJUGATE_A"], plan.executable.config["CONJUGATE_B"]) == (1, 0)
+
+    def note(launched):
+        addresses = ctypes.cast(launched.parameters, ctypes.POINTER(ctypes.c_void_p))
+        given["sizes"] = (ctypes.c_int32 * 4).from_address(addresses[0])[:]
+        for name, at in (("A", 1), ("B", 2), ("D", 3)):
+            given[name] = ctypes.c_uint64.from_address(addresses[at]).value
+        given["lds"] = [ctypes.c_int32.from_address(addresses[at] + 16).value for at in (1, 2)]
+
+    gpu.on_launch = note
+    engine.start(plan, Pointers(1 << 12, 1 << 13, 1 << 14), Scalars(2.0, 3.0))
+    assert launches(gpu) == [("split_k", OVERLAPS)]
+    lds = [2 * length[order == "T"] for length, order in zip(((35, 64), (33, 35)), orders_of, strict=True)]
+    assert given == {"sizes": [64, 66, 70, 1], "A": 1 << 12, "B": 1 << 13, "D": 1 << 14, "lds": lds}
+
+
+def test_complex_factors_are_written_where_they_cannot_be_read_in_place():
+    usual, far = Problem(64, 33, 35), Problem(64, 33, 35, b=Layout(ld=2**30))
+    assert [one.way for one in ComplexFactors(usual, False, False, False, True).ways] == ["in place", "doubled"]
+    assert [one.way for one in ComplexFactors(usual, False, False, True, True).ways] == ["doubled"]
+    read, written = ComplexFactors(usual, False, False, False, True).ways
+    assert read.spares == (split_k.KERNEL, 2**23 + 32 * 33 * 35)  # B is read again, and B' written and read
+    assert written.spares is None
+    assert [one.way for one in ComplexFactors(far, False, False, False, True).ways] == ["doubled"]
 
 
 def test_copies_follow_one_another():

@@ -157,6 +157,15 @@ def test_near_a_tabled_shape_the_model_decides(own_tables):
     assert select(Problem.parse("1000x1016x1000"), *H100) == usual
 
 
+def test_a_kernel_that_spares_other_launches_is_picked_where_these_take_longer():
+    kernel, problem = find("split_k"), Problem.parse("720x704x688")
+    usual = select(problem, *H100)
+    assert usual[0] is not kernel
+    assert select(problem, *H100, spares=(kernel, 0)) == usual
+    assert select(problem, *H100, spares=(usual[0], 2.0**40))[0] is usual[0]
+    assert select(problem, *H100, spares=(kernel, 2.0**40))[0] is kernel
+
+
 def test_a_tabled_shape_s_best_is_not_picked_where_it_does_not_take_the_operands(own_tables):
     entries = [entry("512", "vectorized", 400), entry("512", "split_k", 300), entry("512", "gemm_tf32", 900)]
     store.save("NVIDIA X", (8, 0), entries)

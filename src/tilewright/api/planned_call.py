@@ -25,6 +25,7 @@ lending takes the host time."""
 
 
 _WAYS = {
+    "in place": "a product of float32, whose kernel reads a and b as pairs",
     "doubled": "a product of float32, for which B is written twice as large",
     "joined": "a product of float32, whose rows are joined after it",
     "three": "three products of float32, joined after them",
@@ -138,10 +139,6 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         row_major = rung is not None and rung[0].support.layouts == ("NN",)
         form = formulate(*views, call.side, *of, row_major=row_major, scaling=scaling, is_complex=a.dtype == COMPLEX)
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
-    addresses = _misalignment(form, a, b, out, c)
-    factors = _factors_of(call, form, problem)
-    if factors is not None:
-        problem, addresses = factors.real, factors.addresses(addresses)
     cached = None
     if without_parts:
         problem = problem.promising("ieee")
@@ -149,10 +146,11 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    adds_c = c is not None and not (factors and factors.joins)
-    kernel, config = _picked(engine, rung, problem, addresses, adds_c, cached)
+    misaligned, of_complex = _misalignment(form, a, b, out, c), _factors_of(call, form, problem)
+    found = _picked(engine, rung, problem, misaligned, c is not None, cached, of_complex)
+    kernel, config, problem, addresses, factors = found
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    c_in_place = adds_c and not kernel.support.separate_c
+    c_in_place = c is not None and not (factors and factors.joins) and not kernel.support.separate_c
     whole = _with_c_in_d(problem) if c_in_place else problem
     plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing, factors=factors)
     return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan), factors)
@@ -169,12 +167,26 @@ def _factors_of(call: Call, form: Formulation, problem: Problem) -> ComplexFacto
 
 
 def _picked(
-    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, cached: str | None = None
-) -> tuple[Kernel, Config]:
-    """Kernel and config that run a problem: those that the caller named, or the best ones known."""
-    if rung is None:
-        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, cached=cached)
-    return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+    engine: Engine,
+    rung: Rung | None,
+    problem: Problem,
+    addresses: Addresses,
+    has_c: bool,
+    cached: str | None = None,
+    factors: ComplexFactors | None = None,
+) -> tuple[Kernel, Config, Problem, Addresses, ComplexFactors | None]:
+    """Kernel and config that run a problem, those that the caller named, or the best ones known; and the problem. Of a
+    complex one, which has factors, that is the real one that is left in the best way, with its operands' addresses."""
+    for way in factors.ways if factors else (None,):
+        real, at, adds_c = (way.real, way.addresses(addresses), not way.joins) if way else (problem, addresses, True)
+        if rung is None:
+            of, spares = (real, engine.capability, engine.device_name, at), way and way.spares
+            kernel, config = select(*of, adds_c=adds_c and has_c, cached=cached, spares=spares)
+        else:
+            kernel, config = rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+        if way is None or way.suit(kernel, config):
+            break
+    return kernel, config, real, at, way
 
 
 def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
@@ -192,11 +204,9 @@ def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
             m, n, lda, ldb = n, m, ldb, lda
         a, b, d = Layout(order_a, lda, 0), Layout(order_b, ldb, 0), Layout("row", ldd or n, 0)
         c = Layout("row", ldc, 0) if adds_c else d
-        problem, at = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue), addresses
+        problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
         factors = planned.factors and planned.factors._replace(problem=problem)
-        if factors is not None:
-            problem, at = factors.real, factors.addresses(addresses)
-        kernel, config = _picked(engine, rung, problem, at, adds_c and not (factors and factors.joins))
+        kernel, config, problem, at, factors = _picked(engine, rung, problem, addresses, adds_c, None, factors)
         return engine.plan(kernel, config, problem, at, factors=factors)
 
     return plan

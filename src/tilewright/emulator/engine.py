@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.dtypes import COMPLEX, ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Scalars
@@ -33,7 +33,7 @@ from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, Workspace
-from tilewright.kernels.library import complex_join
+from tilewright.kernels.library import complex_join, split_k
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS
 from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps
@@ -348,9 +348,11 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     if launch.job.copies and not kernel.splits:
         return found
     copied = {copy.name for copy in launch.job.copies}
+    pair = 2 if kernel is split_k.COMPLEX else 1  # floats of an element of A and B
+    of_a, of_b = (Layout(of.order, of.ld // pair, (of.batch_stride or 0) // pair) for of in (problem.a, problem.b))
     for name, layout, rows, cols, dtype, written in (
-        ("A", problem.a, m, k, problem.dtype, True),
-        ("B", problem.b, k, n, problem.dtype_b, True),
+        ("A", of_a, m, k // pair, COMPLEX if pair == 2 else problem.dtype, True),
+        ("B", of_b, k // pair, n // pair, COMPLEX if pair == 2 else problem.dtype_b, True),
         ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
         ("D", problem.d, m, n, problem.result, False),
     ):

@@ -106,6 +106,8 @@ class Schedule(NamedTuple):
     """Bytes of memory that these blocks share and no other launch uses. With them comes a counter for each block, which
     is 0 when a launch begins, and must be when it ends. Both addresses are null where there are 0 bytes."""
     division: Division = UNDIVIDED
+    any_number: bool = False
+    """Whether fewer blocks, in whole clusters, do: each computes tile after tile, and all are to run at once."""
 
 
 class Workspace(NamedTuple):
@@ -450,7 +452,7 @@ class Kernel:
             return Workspace(0, SPLIT_COUNTERS if problem.k else 0)
         if not self.has_workspace:
             return Workspace(0, 0)
-        blocks, size, _ = self.scheduled(problem, config, multiprocessors)
+        blocks, size, *_ = self.scheduled(problem, config, multiprocessors)
         return Workspace(size, blocks if size else 0)
 
     def grid(self, problem: Problem, config: Config, multiprocessors: int) -> int:

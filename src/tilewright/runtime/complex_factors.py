@@ -1,15 +1,18 @@
 """Complex products as real ones, of which each part of an element is one sum, or two.
 
-A and D are read as rows of (re, im) pairs, and B is written twice as large. In floats, D is m x 2n, A m x 2k, and B'
-2k x 2n: [[re, im], [-im, re]] for each element of B. The launch that writes B' conjugates both factors, multiplies by a
-complex alpha, and transposes a column-major A, which is no view of such rows.
+A and D are read as rows of (re, im) pairs, and B as [[re, im], [-im, re]] for each of its elements. In floats, D is
+m x 2n, A m x 2k, and B' 2k x 2n. Where the kernel for this real product is `split_k`, a form of it ("in place") reads
+both factors as they lie, and makes the pairs of B' of registers and signs: one launch, no copies.
 
-Where B is far larger than A and D, it is read as it lies instead, and A becomes 2m rows: of a column-major B, as a view
-of 2k x n, A is written twice as large; of a row-major one, k x 2n, a column-major A is a view of 2m x k. Their product,
-two rows for each row of D, is joined by a launch behind it.
+For other kernels ("doubled"), and a complex alpha, B' is written by a launch before it. That launch conjugates both
+factors, multiplies by a complex alpha, and transposes a column-major A, which is no view of such rows.
 
-Where three products will do for four ("3m"), both factors are written as matrices of real parts, of imaginary ones and
-of their sums, and a batch of three products is joined: (P - Q, R - P - Q) of P = Ar Br, Q = Ai Bi and
+Where B is far larger than A and D ("joined"), such a kernel reads B as it lies instead, and A becomes 2m rows: of a
+column-major B, as a view of 2k x n, A is written twice as large; of a row-major one, k x 2n, a column-major A is a view
+of 2m x k. Their product, two rows for each row of D, is joined by a launch behind it. In place B is read once too.
+
+Where three products will do for four ("three"), both factors are written as matrices of real parts, of imaginary ones
+and of their sums, and a batch of three products is joined: (P - Q, R - P - Q) of P = Ar Br, Q = Ai Bi and
 R = (Ar + Ai) (Br + Bi). The parts then err relative to the whole element.
 
 All else is a product of float32.
@@ -21,18 +24,22 @@ from typing import Literal, NamedTuple
 from tilewright.core.dtypes import COMPLEX
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Layout, Order, Problem
-from tilewright.kernels.library import complex_factors, complex_join, relayout
+from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel, valid_configs
+from tilewright.kernels.library import complex_factors, complex_join, relayout, split_k
 from tilewright.kernels.split import Split
 from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime.arguments import AddressSource
 from tilewright.runtime.relayouts import Copy, Job, Jobs, copy_of
 
-Way = Literal["doubled", "joined", "three"]
+Way = Literal["in place", "doubled", "joined", "three"]
 
 LEAST_SAVED_BYTES = 2**23
 """Bytes of traffic with memory that are worth a launch which joins."""
 
-_FACTORS, _JOIN = complex_factors.KERNEL, complex_join.KERNEL
+_FACTORS, _JOIN, _READER = complex_factors.KERNEL, complex_join.KERNEL, split_k.COMPLEX
+_FARTHEST = 2**30 - 2**12
+"""Elements from one line of a factor to the next, at most, whose number in floats a `Layout` takes."""
 _BOUNDARY = 256
 _ELEMENTS = Split(COMPLEX, 1)
 _BYTES_OF_PRODUCTS = 0.06
@@ -55,33 +62,63 @@ class ComplexFactors(NamedTuple):
     three: bool = False
     """Whether three products will do for four, where that saves time."""
 
+    way: Way = "in place"
+    """How they become those of a real one: see the module."""
+    spared_bytes: float = 0
+    """Traffic with memory that reading them in place spares, and a launch."""
+
     @property
-    def way(self) -> Way:
-        """How: with B written twice as large, or joined where that saves traffic, or three products where that saves
-        time."""
+    def ways(self) -> list["ComplexFactors"]:
+        """These factors in each way that may be the best, the better one first; the last suits any kernel."""
+        p, (way, size) = self.problem, self._written()
+        written = self._replace(way=way, spared_bytes=0)
+        may_be_read = not self.complex_alpha and max(p.a.ld, p.b.ld) <= _FARTHEST and way != "three"
+        read = self._replace(way="in place", spared_bytes=size + LEAST_SAVED_BYTES)
+        return [read, written] if may_be_read else [written]
+
+    @property
+    def spares(self) -> tuple[Kernel, float] | None:
+        """In place, the kernel that reads them so, and the bytes that this spares."""
+        return (split_k.KERNEL, self.spared_bytes) if self.way == "in place" else None
+
+    def suit(self, kernel: Kernel, config: Config) -> bool:
+        """Whether a kernel with this config can compute `real`."""
+        return self.way != "in place" or self._reading(kernel, config) is not None
+
+    def _reading(self, kernel: Kernel, config: Config) -> Config | None:
+        """The config of `split_k_complex` that reads factors as they lie, for one of `split_k`; None for others."""
+        signs = {"CONJUGATE_A": int(self.conjugate_a), "CONJUGATE_B": int(self.conjugate_b)}
+        return next(valid_configs(_READER, [{**config, **signs}]), None) if kernel is split_k.KERNEL else None
+
+    def _written(self) -> tuple[Way, int]:
+        """The way in which factors are written: B twice as large, or joined where that saves traffic, or three products
+        where that saves time. And its traffic in bytes besides that of one launch which reads them in place."""
         p = self.problem
-        if not (self.may_join and p.k):
-            return "doubled"
         of_a, of_b = (p.batch if layout.batch_stride else 1 for layout in (p.a, p.b))
         a, b, d = of_a * p.m * p.k, of_b * p.k * p.n, p.batch * p.m * p.n
         by_rows = p.a.order == "row"
-        doubling = 40 * b + (8 if by_rows else 24) * a + 8 * d
-        joining = 8 * b + ((24 if by_rows else 8) * a + 40 * d if p.b.order == "row" else 40 * a + 24 * d)
-        saved = _BYTES_OF_PRODUCTS * d * p.k + doubling - 32 * (a + b + d)
+        doubling = 32 * b + (0 if by_rows else 16) * a
+        joining = (16 if by_rows else 0) * a + 32 * d if p.b.order == "row" else 32 * a + 16 * d
+        three = 24 * (a + b + d)
+        if not (self.may_join and p.k):
+            return "doubled", doubling
+        saved = _BYTES_OF_PRODUCTS * d * p.k + doubling - three
         if self.three and of_a == of_b == p.batch and saved > LEAST_SAVED_BYTES:
-            return "three"
-        return "joined" if doubling - joining > LEAST_SAVED_BYTES else "doubled"
+            return "three", three
+        return ("joined", joining) if doubling - joining > LEAST_SAVED_BYTES else ("doubled", doubling)
 
     @property
     def joins(self) -> bool:
         """Whether a launch behind the product makes the result."""
-        return self.way != "doubled"
+        return self.way in ("joined", "three")
 
     @property
-    def copies(self) -> tuple[Copy, Copy]:
+    def copies(self) -> tuple[Copy, ...]:
         """The copy of a factor that is transposed, and one that is twice as large, one behind the other in memory; each
         without lines where there is none. For three products, copies of both as three matrices of floats."""
         p, way = self.problem, self.way
+        if way == "in place":
+            return ()
         if way == "three":
             first = copy_of(p, "A", p.a.order, "relayout", 0, _ELEMENTS, 3, half=True)
             shift = round_up(first.end, _BOUNDARY)
@@ -97,7 +134,8 @@ class ComplexFactors(NamedTuple):
 
     @property
     def real(self) -> Problem:
-        """The product of float32 that is left, or the batch of three for each."""
+        """The product of float32 that is left, or the batch of three for each. In place, factors have its sizes, and
+        the leading dimensions and strides of the complex ones, in floats."""
         p, way = self.problem, self.way
         layouts = {"A": p.a, "B": p.b}
         for copy in self.copies:
@@ -106,7 +144,7 @@ class ComplexFactors(NamedTuple):
                 stride = copy.lines * copy.ld if way == "three" else copy.matrix if copy.matrices > 1 else 0
                 layouts[copy.name] = Layout(order, copy.ld, stride)
         a, b = _doubled(layouts["A"]), _doubled(layouts["B"])
-        if way == "doubled":
+        if not self.joins:
             d, c = _doubled(p.d), _doubled(p.addend)
             return Problem(p.m, 2 * p.n, 2 * p.k, p.arithmetic, p.batch, a, b, d, d if c == d else c, p.epilogue)
         if way == "three":
@@ -121,9 +159,15 @@ class ComplexFactors(NamedTuple):
         return Addresses(*(0 if "A" in made else a, 0 if "B" in made else b), *((0, 0) if self.joins else (d, c)))
 
     def around(self, found: Jobs) -> Jobs:
-        """Launches of the real product, between the one that writes its factors and the one that joins products."""
+        """Launches of the real product, between the one that writes its factors and the one that joins products; or
+        the one that reads them in place."""
         if self.problem.k == 0:
             return found
+        if self.way == "in place":
+            (job,) = found.jobs
+            config = self._reading(job.kernel, job.config)
+            assert config is not None
+            return found._replace(jobs=(job._replace(kernel=_READER, config=config),))
         end = round_up(found.relayout_bytes, _BOUNDARY)
         copies = [copy._replace(shift=end + copy.shift) for copy in self.copies]
         end += max(copy.end for copy in copies if copy.made) if any(copy.made for copy in copies) else 0

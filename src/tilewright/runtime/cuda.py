@@ -162,9 +162,10 @@ class CudaEngine(Engine):
         kernel, config, problem = job.kernel, job.config, job.problem
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: describe(layout) for name, layout in layouts.items()}
-        blocks, _, division = kernel.scheduled(problem, config, self.multiprocessors)
-        arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
-        grid, block, shared_bytes = executable.geometry(problem, blocks if job.blocks is None else job.blocks)
+        scheduled = kernel.scheduled(problem, config, self.multiprocessors)
+        arguments, slots = pack(kernel, problem, job.sources, maps, scheduled.division, numbers(job.copies))
+        blocks = executable.at_once(scheduled) if job.blocks is None else job.blocks
+        grid, block, shared_bytes = executable.geometry(problem, blocks)
         how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
         return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)
 

@@ -13,7 +13,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.kernel import Kernel, Launch, Schedule
 from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.driver import check
@@ -91,6 +91,23 @@ class CudaExecutable:
         if self._spreads:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
+
+    def at_once(self, scheduled: Schedule) -> int:
+        """Blocks to launch: as scheduled, or so many clusters as run at once, where any number does. How many fit is
+        each GPU's own: a cluster lies within a group of multiprocessors, of which some are switched off."""
+        return min(scheduled.blocks, self._clustered) if scheduled.any_number else scheduled.blocks
+
+    @cached_property
+    def _clustered(self) -> int:
+        """Blocks of all clusters that run at once."""
+        cluster, one = self.kernel.cluster(self.config), self._of_one
+        if cluster == 1:
+            return _MOST_BLOCKS
+        launch = driver.CUlaunchConfig()
+        launch.gridDimX, launch.gridDimY, launch.gridDimZ = cluster, 1, 1
+        launch.blockDimX, launch.blockDimY, launch.blockDimZ = one.block
+        launch.sharedMemBytes = one.shared_bytes
+        return cluster * max(int(check(driver.cuOccupancyMaxActiveClusters(driver.CUfunction(self.handle), launch))), 1)
 
     @cached_property
     def _of_one(self) -> Launch:

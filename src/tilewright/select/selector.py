@@ -64,6 +64,7 @@ def select(
     *,
     adds_c: bool = False,
     cached: str | None = None,
+    spares: tuple[Kernel, float] | None = None,
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -83,6 +84,8 @@ def select(
             copy of C, which not every library can make.
         cached: the operand, A or B, whose copy is cached where a kernel wants one. What was measured made the copy in
             every run: the model says how much less time a run takes without.
+        spares: a kernel with which a plan needs no other launches, and their traffic with memory in bytes, which the
+            model counts for all others.
 
     Raises:
         ConfigError: the problem is grouped, and the kernel for its factors does not run on this GPU.
@@ -110,6 +113,8 @@ def select(
         # The model is as far off for others as for what was measured.
         number = compared.numbers.get(measured)
         expected *= _UNMEASURED if number is None else measured_us / expected[number]
+    if spares:
+        expected -= compared.of(spares[0]) * spares[1] / (1e3 * asked.gpu.dram_gbs)
     for number in expected.argsort():
         if measured and expected[number] >= measured_us / _UNMEASURED:
             return measured
@@ -183,6 +188,10 @@ class _Candidates:
         ]
         """Orders that kernels read the factors in, each with 1 for their configs and 0 for others. Surveyed kernels are
         in none: their models have what a copy takes."""
+
+    def of(self, kernel: Kernel) -> Floats:
+        """1 for the configs of a kernel, and 0 for others."""
+        return np.array([one.kernel is kernel for one in self.models.fitted], np.float64)
 
 
 @lru_cache

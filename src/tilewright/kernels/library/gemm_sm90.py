@@ -43,7 +43,6 @@ from pathlib import Path
 from typing import Literal
 
 from tilewright.core.dtypes import FLOAT8, INT8
-from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
@@ -450,7 +449,7 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
     tiles = batch * ceil_div(m, config.BM * config.CLUSTER_M) * ceil_div(n, config.BN * config.CLUSTER_N)
     if config.SPLITS > 1:
         return Schedule(tiles * sharing * config.SPLITS)
-    return Schedule(min(tiles, clusters(multiprocessors, sharing)) * sharing)
+    return Schedule(min(tiles, max(multiprocessors // sharing, 1)) * sharing, any_number=True)
 
 
 def registers(form: WgmmaForm, config: Config) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Order, Problem
 from tilewright.kernels import warpgroups
@@ -39,7 +38,8 @@ def most_tiles(problem: Problem, config: Config) -> int:
 def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """A block a multiprocessor, in whole clusters; fewer where the result has fewer tiles, whatever the groups."""
     sharing = config.CLUSTER_M * config.CLUSTER_N
-    return Schedule(min(most_tiles(problem, config), clusters(multiprocessors, sharing)) * sharing)
+    blocks = min(most_tiles(problem, config), max(multiprocessors // sharing, 1)) * sharing
+    return Schedule(blocks, any_number=True)
 
 
 def _kernel(

@@ -30,20 +30,27 @@ constexpr int LANES_N = 8;
 constexpr int WARPS_N = BN / (LANES_N * TN);
 constexpr int SLICE_THREADS = 32 * (BM / (LANES_M * TM)) * WARPS_N;
 constexpr int THREADS = SLICE_THREADS * K_SLICES;
-constexpr int SLICE_DEPTH = BK / K_SLICES;
 constexpr int ROWS = TM / K_SLICES;  // of a thread, whose results it stores
 constexpr bool STAGED = EDGES || !ALIGNED;
 constexpr bool A_ALONG_K = !TRANSPOSED_A;  // neighbours in memory are neighbours along k
 constexpr bool B_ALONG_K = TRANSPOSED_B;
-constexpr int A_FLOATS = TILE_FLOATS<BM, BK, A_ALONG_K>;
-constexpr int STAGE = A_FLOATS + TILE_FLOATS<BN, BK, B_ALONG_K>;
+using Element = decltype(either<COMPLEX>(float2{}, float{}));  // of A and B in memory, and in their tiles
+constexpr int PARTS = sizeof(Element) / sizeof(float);
+constexpr int DEPTH = BK / PARTS;   // of a tile, in elements
+constexpr int COLUMNS = BN / PARTS;
+constexpr int SLICE_DEPTH = DEPTH / K_SLICES;
+constexpr int A_ELEMENTS = TILE_ELEMENTS<BM, DEPTH, A_ALONG_K>;
+constexpr int STAGE = A_ELEMENTS + TILE_ELEMENTS<COLUMNS, DEPTH, B_ALONG_K>;
+
+__device__ __forceinline__ const Element* elements(const float* floats) { return reinterpret_cast<const Element*>(floats); }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     split_k(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, Workspace workspace) {
     DYNAMIC_SHARED(float, stages);
+    Element* const tiles = reinterpret_cast<Element*>(stages);
 
-    TileCopy<BM, BK, THREADS, A_ALONG_K> a_copy;
-    TileCopy<BN, BK, THREADS, B_ALONG_K> b_copy;
+    TileCopy<Element, BM, DEPTH, THREADS, A_ALONG_K> a_copy;
+    TileCopy<Element, COLUMNS, DEPTH, THREADS, B_ALONG_K> b_copy;
     const int K = depth_of(sizes, output);
     const int warp = threadIdx.x % SLICE_THREADS / 32;
     const int lane = threadIdx.x % 32;
@@ -59,13 +66,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     int stage = 0;
     for (Schedule<BM, BN, BK, WORKERS == 0> work(sizes); work.next();) {
-        a_copy.go_to(A.matrix(work.matrix), A.ld, sizes.m, work.row, work.from * BK);
-        b_copy.go_to(B.matrix(work.matrix), B.ld, sizes.n, work.col, work.from * BK);
-        int left_k = K - work.from * BK;
+        a_copy.go_to(elements(A.matrix(work.matrix)), A.ld / PARTS, sizes.m, work.row, work.from * DEPTH);
+        b_copy.go_to(elements(B.matrix(work.matrix)), B.ld / PARTS, sizes.n / PARTS, work.col / PARTS, work.from * DEPTH);
+        int left_k = K / PARTS - work.from * DEPTH;
         const auto start = [&](int into) {
-            a_copy.start(stages + into * STAGE, left_k);
-            b_copy.start(stages + into * STAGE + A_FLOATS, left_k);
-            left_k -= BK;
+            a_copy.start(tiles + into * STAGE, left_k);
+            b_copy.start(tiles + into * STAGE + A_ELEMENTS, left_k);
+            left_k -= DEPTH;
         };
         grid_dependency_wait();
         __syncthreads();  // the stages of the tile before have been read
@@ -82,20 +89,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             if (step + STAGES - 1 < work.to) start(stage == 0 ? STAGES - 1 : stage - 1);
             commit_copies();
 
-            const float* As = stages + stage * STAGE + offset_in_tile<BM, A_ALONG_K>(first_k) + thread_row;
-            const float* Bs = stages + stage * STAGE + A_FLOATS + offset_in_tile<BN, B_ALONG_K>(first_k) + thread_col;
-            float a[2][TM], b[2][TN];
+            const float* As = stages + PARTS * (stage * STAGE + offset_in_tile<BM, A_ALONG_K>(first_k) + thread_row);
+            const float* Bs = stages + PARTS * (stage * STAGE + A_ELEMENTS + offset_in_tile<COLUMNS, B_ALONG_K>(first_k)) + thread_col;
+            float a[2][PARTS * TM], b[2][TN];
             const auto load = [&](int k) {
+                const float* const bs = Bs + PARTS * offset_in_tile<COLUMNS, B_ALONG_K>(k);
+                const float* const as = As + PARTS * offset_in_tile<BM, A_ALONG_K>(k);
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) load_float4(&b[k % 2][j], Bs + offset_in_tile<BN, B_ALONG_K>(k) + j * LANES_N);
+                for (int j = 0; j < TN; j += 4) load_float4(&b[k % 2][j], bs + j * LANES_N);
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) load_float4(&a[k % 2][i], As + offset_in_tile<BM, A_ALONG_K>(k) + i * LANES_M);
+                for (int i = 0; i < TM; i += 4) {
+#pragma unroll
+                    for (int half = 0; half < PARTS; ++half) load_float4(&a[k % 2][PARTS * i + 4 * half], as + PARTS * i * LANES_M + 4 * half);
+                }
             };
             load(0);
 #pragma unroll
             for (int k = 0; k < SLICE_DEPTH; ++k) {
                 if (k + 1 < SLICE_DEPTH) load(k + 1);
-                add_products(sums, a[k % 2], b[k % 2]);
+                add_products<CONJUGATE_A, CONJUGATE_B>(sums, a[k % 2], b[k % 2]);
             }
             if (++stage == STAGES) stage = 0;
         }

@@ -3,6 +3,8 @@
 Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `schedule` for sharing tiles.
 """
 
+from dataclasses import replace
+
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs, named_configs
@@ -12,32 +14,36 @@ from tilewright.kernels.library import schedule
 from tilewright.kernels.support import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
+_PAIR = 2  # floats of a complex element
 
 
 def _threads(config: Config) -> int:
     return tiling.threads_of_4_by_8(config) * config.K_SLICES
 
 
-def _tile_floats(side: int, depth: int) -> int:
-    """TILE_FLOATS of tile_copy.cuh, at most: for every two k of a factor that is transposed, 4 floats more."""
+def _tile_elements(side: int, depth: int) -> int:
+    """TILE_ELEMENTS of tile_copy.cuh, at most: for every two k of a factor that is transposed, 4 more."""
     return depth * side + depth // 2 * 4
 
 
-def _shared_bytes(config: Config) -> int:
-    """The stages, or in their place the sums of all slices, or results on their way to unaligned rows."""
-    stages = config.STAGES * (_tile_floats(config.BM, config.BK) + _tile_floats(config.BN, config.BK))
+def _shared_bytes(config: Config, floats: int = 1) -> int:
+    """The stages, or in their place the sums of all slices, or results on their way to unaligned rows. floats: of an
+    element of A or B."""
+    depth = config.BK // floats
+    tiles = _tile_elements(config.BM, depth) + _tile_elements(config.BN // floats, depth)
     sums = config.K_SLICES * config.BM * config.BN
-    return tiling.FLOAT_BYTES * max(stages, sums)
+    return tiling.FLOAT_BYTES * max(config.STAGES * floats * tiles, sums)
 
 
-def _copies_evenly(config: Config, side: int) -> bool:
-    """Whether the block's threads cover a tile of `side` rows of A or columns of B, in either order (TileCopy)."""
-    threads, depth = _threads(config), config.BK
+def _copies_evenly(config: Config, side: int, floats: int = 1) -> bool:
+    """Whether the block's threads cover a tile of `side` rows of A or columns of B, in either order (TileCopy), of
+    elements of this many floats."""
+    threads, depth, lines, run = _threads(config), config.BK // floats, 2 * floats, 16 // floats
     warps = threads // WARP
-    warps_side = min(warps, side // 2)
-    if warps % warps_side or side % (2 * warps_side) or depth % (16 * (warps // warps_side)):
+    warps_side = min(warps, max(side // lines, 1))
+    if warps % warps_side or side % (lines * warps_side) or depth % (run * (warps // warps_side)):
         return False
-    for pieces in (side // _VECTOR, side):  # in a row, by 16 bytes and by 4
+    for pieces in (side * floats // _VECTOR, side):  # in a row, by 16 bytes and by elements
         abreast = min(threads, pieces)
         rows = threads // abreast
         if pieces % abreast or threads % abreast or (depth % rows and rows <= depth) or (rows > 1 and rows % 2):
@@ -91,6 +97,7 @@ KERNEL = Kernel(
     overlaps=True,
     support=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
+    constants=lambda config: {"COMPLEX": 0, "CONJUGATE_A": 0, "CONJUGATE_B": 0},
     shared_bytes=lambda config, layout: _shared_bytes(config),
     schedule=schedule.schedule,
     presets=named_configs(
@@ -130,5 +137,31 @@ KERNEL = Kernel(
         ),
     ),
 )
+
+COMPLEX = replace(
+    KERNEL,
+    rung=0,
+    name="split_k_complex",
+    idea="split_k for complex64: tiles of (re, im) pairs, each of B multiplied by both parts of A",
+    parameters=(
+        *KERNEL.parameters,
+        Parameter("CONJUGATE_A", 0, (0, 1), "whether A is conjugated", least=0),
+        Parameter("CONJUGATE_B", 0, (0, 1), "whether B is conjugated", least=0),
+    ),
+    constraints={
+        **KERNEL.constraints,
+        "BK must be a multiple of 4*K_SLICES: fragments of pairs alternate too": lambda c: c.BK % (4 * c.K_SLICES) == 0,
+        "BM, BN and BK must be such that the block's threads copy equally many pairs of every tile, in either order: 4 "
+        "rows or columns and 8 of k a warp, or whole rows in memory": lambda c: (
+            _copies_evenly(c, c.BM, _PAIR) and _copies_evenly(c, c.BN // _PAIR, _PAIR)
+        ),
+    },
+    constants=lambda config: {"COMPLEX": 1},
+    shared_bytes=lambda config, layout: _shared_bytes(config, _PAIR),
+    presets={},
+    portfolio=(),
+)
+"""The kernel of a complex product that `runtime/complex_factors.py` puts in the place of the real one's: problem, tile
+and config are those of the real product, m x 2n x 2k, and A and B those of the complex one, as floats."""
 
 KERNELS = (KERNEL,)

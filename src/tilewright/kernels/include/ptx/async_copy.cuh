@@ -20,10 +20,17 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
     }
 }
 
-// Copies the first `bytes` (0 to 16) of 16 bytes, both addresses being multiples of 16; the rest are written as zeros.
+// Copies the first `bytes` of BYTES (4 or 16), both addresses being multiples of that; the rest are written as zeros.
+template <int BYTES = 16>
 __device__ __forceinline__ void copy_async_first(void* shared, const void* global, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 ::"r"(shared_address(shared)), "l"(global), "r"(bytes) : "memory");
+    static_assert(BYTES == 4 || BYTES == 16, "words, or pieces of 16 bytes");
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     ::"r"(shared_address(shared)), "l"(global), "r"(bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                     ::"r"(shared_address(shared)), "l"(global), "r"(bytes) : "memory");
+    }
 }
 
 // Ends a group: what this thread has started since the last one. It may be empty.
