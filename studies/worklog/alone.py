@@ -27,6 +27,7 @@ from tilewright.tools.bench.verify import Operands
 OTHERS: Mapping[str, Sequence[tuple[str, Mapping[str, int]]]] = {
     "wgmma_int8": (
         ("wgmma_int8", {"BM": 64, "BN": 256}),
+        ("wgmma_int8", {"BN": 128, "STAGES": 6}),
         ("gemm_int8", {"BN": 192, "STAGES": 5, "GROUP_M": 8, "PINGPONG": 1, "CLUSTER_M": 2}),
         ("gemm_int8", {"GROUP_M": 8, "CLUSTER_M": 2}),
     )
@@ -38,7 +39,7 @@ BARE = Bare("int8", 64, 256), Bare("bfloat16", 64, 256)
 
 IN_A_ROW = MEASURED_SHAPES[-1]
 _SETS, _FEW = 2, 8
-_PAUSE_S, _SECONDS = 1.0, 1.5
+_PAUSE_S, _SECONDS = 0.5, 1.0
 
 
 def choices(kernel: Kernel) -> list[Choice]:
@@ -66,7 +67,8 @@ def measurements(engine: Engine, library: BaselineLibrary | None, kernel: Kernel
     for way, (work, flops) in works.items():
         after_pause, state = _after_pause(engine, work), sustain(engine, work, _SECONDS)
         tops, in_a_row = (flops / us / 1e6 for us in (after_pause, state.us))
-        facts = {"tops": tops, "tops_in_a_row": in_a_row, "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w}
+        power = state.power_w if state.joules is None else 1e6 * state.joules / state.us
+        facts = {"tops": tops, "tops_in_a_row": in_a_row, "sm_clock_mhz": state.sm_clock_mhz, "power_w": power}
         yield Measurement(what={"shape": problem.shape, "case": problem.case}, way=way, us=state.us, facts=facts)
 
 

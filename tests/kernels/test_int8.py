@@ -1,8 +1,5 @@
 """Kernels for integers of 8 bits on the emulator: sums that are exact modulo 2^32, and what scales make of them."""
 
-import platform
-import shlex
-
 import numpy as np
 import pytest
 from test_library_compiles import SHIPPED, config_of, sample, turn_of
@@ -12,9 +9,9 @@ from sass_cases import of_loop
 from tilewright.core.dtypes import INT8, RESULTS
 from tilewright.core.errors import ConfigError, DtypeError, ProblemError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scale, Scaling, orders
+from tilewright.emulator.compiler import OPTIMIZE_VARIABLE
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.runtime.host_compiler import find_compiler
 from tilewright.select.selector import select
 
 ENGINE = EmulatorEngine()
@@ -147,11 +144,11 @@ def test_blocks_of_128_of_k_have_scales_of_their_own(kernel, config, types, resu
         tilewright.matmul(a, b, scale_a=of_rows, scale_b=of_blocks, engine=ENGINE)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="-mno-fma is an option for x86")
+@pytest.mark.parametrize("level", "13")
 @pytest.mark.parametrize(("kernel", "config"), [("gemm_int8_blocks", SHARED), ("gemm_mma_int8_blocks", BY_WARPS)])
-def test_blocks_are_scaled_and_added_by_one_rounding_whatever_the_compiler(kernel, config, monkeypatch):
-    """As on a GPU; for processors without FMA, a compiler makes two roundings of x * y + z."""
-    monkeypatch.setenv("CXX", f"{shlex.join(find_compiler().command)} -mno-fma")
+def test_blocks_are_scaled_and_added_by_one_rounding(kernel, config, level, monkeypatch):
+    """As on a GPU; GCC makes an FMA of a product and a sum from -O2 on alone."""
+    monkeypatch.setenv(OPTIMIZE_VARIABLE, level)
     m, n, k = 70, 150, 300
     a, b = drawn("NT", m, n, k, SIGNED, SIGNED)
     random = np.random.default_rng(2)
@@ -162,7 +159,8 @@ def test_blocks_are_scaled_and_added_by_one_rounding_whatever_the_compiler(kerne
         product = exact(a[:, at : at + 128], b[at : at + 128]) * scale.astype(np.longdouble)
         expected = (product + expected).astype(np.float32)
     scales = {"scale_a": of_rows, "scale_b": of_blocks}
-    got = tilewright.matmul(a, b, **scales, out_dtype="float32", kernel=kernel, config=config, engine=ENGINE)
+    named = {"kernel": kernel, "config": config, "engine": EmulatorEngine()}
+    got = tilewright.matmul(a, b, **scales, out_dtype="float32", **named)
     np.testing.assert_array_equal(got, expected)
 
 
