@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.core.problem import Problem
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.library import schedule
@@ -54,3 +54,11 @@ def test_partial_sums_of_a_tile_are_added_however_many_workers_it_has(multiproce
     uploaded = engine.upload(d)
     run(engine, KERNEL, config, problem, engine.upload(a), engine.upload(b), uploaded)
     np.testing.assert_array_equal(engine.download(uploaded), a @ b)
+
+
+def test_blocks_that_compute_tile_after_tile_may_be_fewer_in_whole_clusters():
+    kernel, problem = find("gemm_sm90"), Problem(8192, 8192, 64, Arithmetic("bfloat16", "bfloat16"))
+    of_four = kernel.scheduled(problem, kernel.config({"CLUSTER_M": 2, "CLUSTER_N": 2}), 132)
+    assert of_four.any_number and of_four.blocks == 132
+    of_k = kernel.scheduled(problem, kernel.config({"BM": 128, "BN": 64, "SPLITS": 4}), 132)
+    assert not of_k.any_number and of_k.blocks == 64 * 128 * 4

@@ -21,12 +21,12 @@ CLUSTER_LIMIT = 8
 """Blocks that a cluster may have, on every GPU that has clusters."""
 
 _CLUSTERED = (18, 18, 18, 16, 16, 16, 16, 14)
-"""Multiprocessors of each part of an H200 that a cluster has to fit into: 31 clusters of 4 blocks run at a time, and 15
-of 8. This is inferred from the times: one more than these takes a wave more."""
+"""Multiprocessors of each part of one H200 that a cluster has to fit into: 31 clusters of 4 blocks run at a time, and 15
+of 8, by their times. Others have other parts switched off, and run 30 of 4; a launch asks the driver."""
 
 
 def clusters(multiprocessors: int, blocks: int) -> int:
-    """Clusters of this many blocks that run at a time, one block a multiprocessor."""
+    """Clusters of this many blocks that are expected to run at a time, one block a multiprocessor."""
     if blocks <= 2:
         return multiprocessors // blocks
     return max(sum(part // blocks for part in _CLUSTERED) * multiprocessors // sum(_CLUSTERED), 1)
