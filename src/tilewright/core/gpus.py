@@ -21,8 +21,8 @@ CLUSTER_LIMIT = 8
 """Blocks that a cluster may have, on every GPU that has clusters."""
 
 _CLUSTERED = (18, 18, 18, 16, 16, 16, 16, 14)
-"""Multiprocessors of each part of one H200 that a cluster has to fit into: 31 clusters of 4 blocks run at a time, and 15
-of 8, by their times. Others have other parts switched off, and run 30 of 4; a launch asks the driver."""
+"""Multiprocessors of each part of one H200 that a cluster has to fit into: by their times, 31 clusters of 4 blocks run
+at once, and 15 of 8. Others have other parts switched off, and run 30 of 4; a launch asks the driver."""
 
 
 def clusters(multiprocessors: int, blocks: int) -> int:

@@ -164,8 +164,9 @@ class CudaEngine(Engine):
         maps = {name: describe(layout) for name, layout in layouts.items()}
         scheduled = kernel.scheduled(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, scheduled.division, numbers(job.copies))
-        with self.current:  # which the driver wants to be asked in
-            blocks = executable.at_once(scheduled) if job.blocks is None else job.blocks
+        blocks = scheduled.blocks if job.blocks is None else job.blocks
+        if scheduled.any_number and blocks > executable.at_once:
+            blocks = executable.at_once
         grid, block, shared_bytes = executable.geometry(problem, blocks)
         how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
         return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)

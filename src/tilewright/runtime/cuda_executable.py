@@ -13,7 +13,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import Kernel, Launch, Schedule
+from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.driver import check
@@ -32,8 +32,11 @@ _DEPENDENT_LAUNCHES = (9, 0)
 class CudaExecutable:
     """A kernel's machine code on one GPU."""
 
-    _at_once: int | None = None
+    _held: int | None = None
     """Blocks that a multiprocessor runs at once, of a kernel that synchronises its grid."""
+    at_once = _MOST_BLOCKS
+    """Blocks of all clusters that run at once. How many fit is each GPU's own: a cluster lies within a group of
+    multiprocessors, of which some are switched off."""
 
     def __init__(self, kernel: Kernel, config: Config, variant: Variant, cubin: nvrtc.Cubin, device: Device) -> None:
         self.kernel = kernel
@@ -63,7 +66,14 @@ class CudaExecutable:
         if self.attribute == COOPERATIVE:
             one = self._of_one
             where = driver.CUfunction(self.handle), math.prod(one.block), one.shared_bytes
-            self._at_once = check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
+            self._held = check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
+        if kernel.schedule and (cluster := kernel.cluster(config)) > 1:
+            one, launch = self._of_one, driver.CUlaunchConfig()
+            launch.gridDimX, launch.gridDimY, launch.gridDimZ = cluster, 1, 1
+            launch.blockDimX, launch.blockDimY, launch.blockDimZ = one.block
+            launch.sharedMemBytes = one.shared_bytes
+            found = check(driver.cuOccupancyMaxActiveClusters(driver.CUfunction(self.handle), launch))
+            self.at_once = cluster * max(int(found), 1)
 
     def geometry(self, problem: Problem, blocks: int | None = None) -> Launch:
         """Grid, block and shared memory of a launch; blocks: how many, where that does not follow from the problem.
@@ -76,12 +86,12 @@ class CudaExecutable:
             if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
                 extents = " x ".join(map(str, _MOST_EXTENTS))
                 raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {extents} blocks, got {grid}")
-            if self._at_once is not None:  # blocks that wait for each other must all run at once
-                blocks, most = math.prod(grid), self._at_once * self._room.multiprocessors
+            if self._held is not None:  # blocks that wait for each other must all run at once
+                blocks, most = math.prod(grid), self._held * self._room.multiprocessors
                 if blocks > most:
                     raise LaunchError(
                         f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at "
-                        f"once, {self._at_once} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
+                        f"once, {self._held} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
                     )
             return self._of_one._replace(grid=grid)
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
@@ -91,23 +101,6 @@ class CudaExecutable:
         if self._spreads:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
-
-    def at_once(self, scheduled: Schedule) -> int:
-        """Blocks to launch: as scheduled, or so many clusters as run at once, where any number does. How many fit is
-        each GPU's own: a cluster lies within a group of multiprocessors, of which some are switched off."""
-        return min(scheduled.blocks, self._clustered) if scheduled.any_number else scheduled.blocks
-
-    @cached_property
-    def _clustered(self) -> int:
-        """Blocks of all clusters that run at once."""
-        cluster, one = self.kernel.cluster(self.config), self._of_one
-        if cluster == 1:
-            return _MOST_BLOCKS
-        launch = driver.CUlaunchConfig()
-        launch.gridDimX, launch.gridDimY, launch.gridDimZ = cluster, 1, 1
-        launch.blockDimX, launch.blockDimY, launch.blockDimZ = one.block
-        launch.sharedMemBytes = one.shared_bytes
-        return cluster * max(int(check(driver.cuOccupancyMaxActiveClusters(driver.CUfunction(self.handle), launch))), 1)
 
     @cached_property
     def _of_one(self) -> Launch:
