@@ -8,9 +8,6 @@ TURNS_SWAPPED = "the two warpgroups exchange their tiles, and with them all of t
 SLOTS = "the two slots of each worker exchange their uses, for all who store and load there"
 ONE_GROUP = "one group is left, to which nothing is added"
 FOR_SPEED = "the same results, in another time"
-UNREAD_END = "copies the piece behind a line that starts at a multiple of 16 bytes, which nobody reads"
-NO_PASS = "one round more, in which no thread has a line"
-SAME_PIECE = "reads what lies before a matrix in its first 16 bytes, and shifts it away"
 NO_SCALES = "skinny has no scales, and multiplies by 1"
 ONE_ADDER = "one thread adds each sum, and the number of its group is 0"
 LEFT_OUT = "what is loaded or added past the end is left out a line later"
@@ -36,12 +33,6 @@ FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without 
 HOLD = (
     "const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);"
 )
-FRONTS = "fronts((ALONG_K ? step == 0 : of.from_side_0) && of.pitch / sizeof(T) > (ALONG_K ? depth : of.inside)),"
-FRONT = "front(step == 0 && of.from_side_0 && skew_of(first) > 0) {"
-UNLIKE = "static constexpr int UNLIKE = STRIDE < 8 ? 8 / STRIDE : 1;  // passes whose lines start each in its own way"
-ALIKE = "const int skew = UNLIKE == 1 ? skews[0] : skew_of(from), left = of.bytes - 16 * Tile::PIECES + skew;"
-END_LOOP = "for (int i = 0; i < PASSES; i += Tile::PIECES) {"
-ENDS = "const int copied = skew > 0 && exists(i + number(), of) ? most(left) : 0;"
 ANYWHERE = "constexpr bool ANY_ADDRESS = !ALIGNED && SPLIT_PARTS == 1 && sizeof(FACTOR) == 2;"
 WIDE = (
     "if (SPLIT_PARTS > 1 && (!parts.in_range || (stores_anew && output.beta != 0.0f))) return compute_fallback();  // "
@@ -103,14 +94,6 @@ REASONS = {
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("pipeline/fragment_tile.cuh", "swizzle width", PLACE): BANKS,
     ("pipeline/fragment_tile.cuh", "guard", ANYWHERE): FOR_SPEED,
-    ("pipeline/shifted_copies.cuh", "comparison", UNLIKE): EQUAL,
-    ("pipeline/shifted_copies.cuh", "comparison", FRONTS): ONE_BY_ONE,
-    ("pipeline/shifted_copies.cuh", "guard", FRONTS): ONE_BY_ONE,
-    ("pipeline/shifted_copies.cuh", "comparison", FRONT): SAME_PIECE,
-    ("pipeline/shifted_copies.cuh", "comparison", ALIKE): EQUAL,
-    ("pipeline/shifted_copies.cuh", "comparison", END_LOOP): NO_PASS,
-    ("pipeline/shifted_copies.cuh", "comparison", ENDS): UNREAD_END,
-    ("pipeline/shifted_copies.cuh", "no return", "if (!shifts) return;  // for all threads or for none"): FOR_SPEED,
     ("float32_parts/part_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
     ("float32_parts/part_range.cuh", "NaN and infinity", SMALL): LISTED,
     ("float32_parts/tile_sums.cuh", "NaN and infinity", LOOKS): LISTED,
