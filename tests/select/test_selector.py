@@ -239,9 +239,10 @@ def test_models_of_int8_change_no_other_types_picks(surveyed_int8, dtype):
         assert {"gemm_int8"}.isdisjoint(one.kernel.name for one in found)
 
 
-def test_without_a_survey_of_int8_on_a_gpu_of_its_capability_integers_have_the_models_of_bfloat16(surveyed_int8):
-    for device, capability in (("NVIDIA A100-SXM4-80GB", (8, 0)), ("NVIDIA GeForce RTX 5090", (12, 0))):
-        assert store.fitted(device, capability, "uint8") == store.fitted(device, capability, "bfloat16")
+def test_8_bit_integers_have_models_of_a_gpu_that_was_surveyed_with_them():
+    for device, capability in (("NVIDIA A100-SXM4-80GB", (8, 0)), ("NVIDIA GeForce RTX 5090", (12, 0)), H100[::-1]):
+        gpu, models = store.fitted(device, capability, "uint8")
+        assert gpu.name == "H200" and models.configs[0].kernel.name in ("gemm_int8", "gemm_mma_int8", "skinny_int8")
 
 
 def test_models_of_a_users_survey_come_before_those_that_ship(own_tables):

@@ -111,10 +111,10 @@ def select(
         expected += _COPY_OF_C_US * compared.copies_c
     if measured:
         # The model is as far off for others as for what was measured.
-        number = compared.numbers.get(measured)
-        expected *= _UNMEASURED if number is None else measured_us / expected[number]
+        expected *= _UNMEASURED if (at := compared.numbers.get(measured)) is None else measured_us / expected[at]
     if spares:
-        expected -= compared.of(spares[0]) * spares[1] / (1e3 * asked.gpu.dram_gbs)
+        spared_bytes = np.array([spares[1] * (one.kernel is spares[0]) for one in compared.models.fitted])
+        expected -= spared_bytes / (1e3 * asked.gpu.dram_gbs)
     for number in expected.argsort():
         if measured and expected[number] >= measured_us / _UNMEASURED:
             return measured
@@ -135,8 +135,8 @@ class _GpuProblem(NamedTuple):
 
     def takes(self, kernel: Kernel) -> bool:
         """Whether a kernel may be picked."""
-        picked = _may_be_picked(kernel, self.problem)
-        return picked and kernel.why_not(self.problem, self.capability, self.addresses) is None
+        of = self.problem, self.capability, self.addresses
+        return _may_be_picked(kernel, self.problem) and kernel.why_not(*of) is None
 
     def us(self, compared: "_Candidates") -> Floats:
         """Microseconds that configs are expected to take."""
@@ -189,10 +189,6 @@ class _Candidates:
         """Orders that kernels read the factors in, each with 1 for their configs and 0 for others. Surveyed kernels are
         in none: their models have what a copy takes."""
 
-    def of(self, kernel: Kernel) -> Floats:
-        """1 for the configs of a kernel, and 0 for others."""
-        return np.array([one.kernel is kernel for one in self.models.fitted], np.float64)
-
 
 @lru_cache
 def compared_on(
@@ -243,14 +239,12 @@ def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) 
             if asked.takes(kernel) and order in (None, kernel.sums(config).order):
                 # The GPU may have been slower in one run than in another, which cuBLAS tells.
                 first = baselines.setdefault(kernel.support.precision == "tf32", entry.baseline_gflops)
-                of_run = entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0
-                us = entry.time_us * of_run
+                us = entry.time_us * (entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0)
                 if asked.problem.epilogue.activation:
                     us += float(unhidden_us(np.array(tile_of(*choice)), asked.problem, asked.gpu))
                 if asked.cached:  # what was measured made the copy
                     us -= _split(kernel) * asked.cached_us
-                rank = adds_c and not kernel.support.separate_c, not entry.accurate, us
-                found.append((rank, choice))
+                found.append(((adds_c and not kernel.support.separate_c, not entry.accurate, us), choice))
         if found:
             (*_, us), choice = min(found, key=itemgetter(0))
             return us, choice
@@ -279,8 +273,7 @@ def tile_of(kernel: Kernel, config: Config) -> tuple[int, int, bool]:
 def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
     """Whether a kernel that nobody named may be picked, if `Kernel.why_not` says nothing against it: it keeps float32's
     precision where the problem promises none, and has something to split."""
-    promised = problem.arithmetic.precision is not None or kernel.meets(None)
-    return promised and not (kernel.split and not problem.k)
+    return (problem.arithmetic.precision is not None or kernel.meets(None)) and not (kernel.split and not problem.k)
 
 
 def _any(asked: _GpuProblem) -> tuple[Kernel, Config]:
@@ -289,8 +282,7 @@ def _any(asked: _GpuProblem) -> tuple[Kernel, Config]:
     Raises:
         DtypeError, ProblemError: there is none.
     """
-    problem, capability = asked.problem, asked.capability
-    errors = []
+    problem, capability, errors = asked.problem, asked.capability, list[Exception | None]()
     for kernel in reversed(KERNELS):
         if kernel.support.runs_on(capability, problem.dtype) and _may_be_picked(kernel, problem):
             errors.append(kernel.why_not(problem, capability, asked.addresses))

@@ -22,8 +22,7 @@ SHIPPED = Path(__file__).parent
 
 def user_folder() -> Path:
     """The folder of the user's tables: $TILEWRIGHT_TABLES, or one in the user's data folder; it need not exist yet."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else platformdirs.user_data_path("tilewright") / "tables"
+    return Path(os.environ.get(FOLDER_VARIABLE) or platformdirs.user_data_path("tilewright") / "tables")
 
 
 @lru_cache
@@ -63,20 +62,17 @@ def of_gpu(device: str, capability: tuple[int, int]) -> list[Table]:
 def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, SurveyModels]:
     """Models for factors of a type, of the first table `of_gpu` that has some, and what GPU that is of.
 
-    float16 has bfloat16's, and so have float8 factors, and 8-bit integers where no GPU of this capability was surveyed
-    with int8. Those of the other types come last: models of kernels for factors that were not surveyed, as of TF32,
-    follow from them.
+    float16 has bfloat16's, and so have float8 factors; uint8 has int8's. Those of the other types come last: models of
+    kernels for factors that were not surveyed, as of TF32, follow from them.
     """
-    tables = of_gpu(device, capability)
-    types: tuple[str, ...] = ("float32", "bfloat16") if dtype == "float32" else ("bfloat16", "float32")
-    if dtype in INT8 and any(one.models.get(INT8[0]) for one in tables if one.capability == capability):
-        types = (INT8[0], *types)
+    tables, others = of_gpu(device, capability), ("bfloat16", "float32")
+    types = ("float32", "bfloat16") if dtype == "float32" else (INT8[0], *others) if dtype in INT8 else others
     first = next((one for one in tables if one.models.get(types[0])), None)
     if first is None:
         return find_gpu(device, capability), SurveyModels()
     of_gpus = [one for one in tables if one.gpu == first.gpu]
     found = [next((one.fitted[kind] for one in of_gpus if one.models.get(kind)), SurveyModels()) for kind in types]
-    configs = [config for models in found for config in models.configs]
+    configs = [one for models in found for one in models.configs]
     return find_gpu(first.gpu, first.capability), SurveyModels(configs, found[0].correction)
 
 

@@ -251,8 +251,7 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"format: got {facts['format']!r}")
     choices = [(kernel, tuple(names), tuple(one)) for kernel, names, *configs in facts["kernels"] for one in configs]
     runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
-    models, trees = facts.get("models", {}), facts.get("trees", {})
-    return Table(gpu, (major, minor), models, trees, runs, choices, facts["cases"])
+    return Table(gpu, (major, minor), facts.get("models", {}), facts.get("trees", {}), runs, choices, facts["cases"])
 
 
 def _check(table: Table) -> None:
