@@ -311,6 +311,19 @@ def test_a_plan_says_what_runs_and_is_for_its_kind():
 
 
 A, B, C = whole(5, 7), whole(7, 3), whole(5, 3)
+
+
+@pytest.mark.parametrize("beta", [2 - 3j, np.complex64(1j), np.array(0.5j), complex(4)], ids=repr)
+def test_beta_may_be_complex(beta):
+    expected = A.astype("c16") @ B * 2j + complex(beta) * C
+    np.testing.assert_array_equal(tilewright.matmul(A, B, c=C, alpha=2j, beta=beta, engine="emulator"), expected)
+    torch = pytest.importorskip("torch")
+    a, b, c = map(torch.from_numpy, (A, B, C))
+    out = c.clone()
+    assert tilewright.matmul(a, b, c=out, out=out, alpha=2j, beta=beta, engine="emulator") is out
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
 REFUSED = {
     "activation": ({"activation": "relu"}, ProblemError, "activation must be None where a is complex64, got 'relu'"),
     "out_dtype": ({"out_dtype": "float32"}, DtypeError, "out_dtype must be complex64 where a is, got float32"),
@@ -324,7 +337,9 @@ REFUSED = {
     ),
     "real out": ({"out": C.real.copy()}, DtypeError, "out must have the result's element type complex64: got float32"),
     "bias of rows": ({"bias": C[:, :1]}, ArrayError, "bias must have an element for each column where a is complex64"),
-    "complex beta": ({"c": C, "beta": 2j}, ProblemError, "beta must be a number, got 2j"),
+    "complex beta of nothing": ({"beta": 2j}, ProblemError, "beta must be a number, got 2j"),
+    "too large a beta": ({"c": C, "beta": 1e39j}, ProblemError, "beta must be a number, got 1e+39j"),
+    "beta nan": ({"c": C, "beta": complex(np.nan, 1)}, ProblemError, "beta must be a number, got (nan+1j)"),
     "too large an alpha": ({"alpha": 1e39j}, ProblemError, "alpha must be a number, got 1e+39j"),
     "alpha nan": ({"alpha": complex(0, np.nan)}, ProblemError, "alpha must be a number, got nanj"),
     "scales": ({"scale_a": np.ones(1, "f4")}, DtypeError, "scale_a is for factors of float8"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from tilewright.api import gpu as on_gpu
-from tilewright.api.arrays.libraries import library_of, read_library
+from tilewright.api.arrays.libraries import library_of, number_of, read_library
 from tilewright.api.arrays.library import LEGACY_STREAM, Library
 from tilewright.api.arrays.operand import HOST
 from tilewright.api.call import Call, difference, gpu_engine
@@ -86,8 +86,8 @@ def matmul(
             int32, which wrap, and so is the result where no type is named: NumPy's own matmul of int8 wraps at 8 bits,
             float32 does not hold all sums. Named, it may be of the three others, to which these sums are rounded.
         c: array of the result's shape and type; needed where beta is not 0, and not read where it is.
-        alpha, beta: numbers, or arrays without dimensions on the host, integers where the result is int32; alpha may be
-            complex where a is. With alpha = 0, a and b are not read.
+        alpha, beta: numbers, or arrays without dimensions on the host, integers where the result is int32; they may be
+            complex where a is, and c is then multiplied by beta first. With alpha = 0, a and b are not read.
         bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column;
             of complex64 n elements alone.
         activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last, to
@@ -159,6 +159,8 @@ def matmul(
             result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
         if result is not on_gpu.miss:
             return result
+    if c is not None and type(beta) not in (float, int):
+        c, beta = _scaled(c, beta)
     request = PLAIN if asked is None else Request(*asked)
     if engine is not None:
         request = request._replace(engine=engine)
@@ -180,6 +182,19 @@ def matmul(
     if scaled:
         alike = {**alike, "scale_a": scale_a, "scale_b": scale_b}
     return multiply(request, library, alike, alpha, beta, key, prepared)
+
+
+def _scaled(c: Any, beta: Any) -> tuple[Any, Any]:
+    """c, multiplied by its library by a beta that is not real, and the beta that is left: products take real ones. As
+    they are, to be refused, where c is not complex64 or float32 does not hold beta."""
+    number = number_of("beta", beta)
+    if isinstance(number, complex) and number.imag and abs(number) < 2.0**128 and _is_complex(c):
+        return c * number, 1.0
+    return c, beta
+
+
+def _is_complex(array: Any) -> bool:
+    return str(getattr(array, "dtype", None)).rpartition(".")[2] == COMPLEX
 
 
 def grouped_matmul(
