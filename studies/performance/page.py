@@ -25,10 +25,11 @@ from studies.results import H200, change, every_run, path, paths, runs
 from studies.templates import block, is_stale, redraw, section
 from studies.unseen import heuristics
 from studies.unseen import page as unseen
+from studies.worklog import alone
 from studies.worklog.parts import PARTS
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
-from tilewright.kernels import KERNELS, recorded
+from tilewright.kernels import KERNELS, find, recorded
 from tilewright.tools.bench.records import Record, Result, Run
 from tilewright.tools.bench.suites import shapes
 from tilewright.tools.report import course
@@ -131,6 +132,7 @@ def write() -> None:
         "changes": changes(),
         "changes in a row": block("sustained/table.md.j2", "changes", run=Measurements.load(path("changes in a row"))),
         "prepared": prepared(runs("prepared")),
+        "integers": alone.table(find("wgmma_int8")),
         **{
             study: section(study)
             for study in ("clients", "first_calls", "float32_way", "grouped", "steps", "sustained")
