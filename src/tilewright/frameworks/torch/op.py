@@ -62,7 +62,7 @@ def matmul(
         raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
     if scalars.factor_b != 1:
         if not b.is_complex():
-            raise ProblemError(f"alpha must be a number, got {scalars.factor_b!r}: it may be complex where a and b are")
+            raise ProblemError(f"alpha must be a number, got {scalars.factor_b!r}: it may be complex where a is")
         b = b * scalars.factor_b
     settings = (scalars.alpha, scalars.beta, request.activation, typed, promise, request.batch_invariant)
     result = library.call_operator(matmul_op, {"a": a, "b": b, "bias": bias, "c": c}, a, b, bias, c, *settings)
