@@ -19,7 +19,7 @@ SIZES = st.integers(1, 3000)
 def test_every_step_has_a_worker_and_none_has_more_than_a_tile(m, n, k, batch, workers, multiprocessors):
     problem, config = Problem(m, n, k, batch=batch), KERNEL.config({"WORKERS": workers})
     tiles, steps = KERNEL.tiles(problem, config), max(-(-k // config.BK), 1)
-    blocks, workspace_bytes, division = schedule.schedule(problem, config, multiprocessors)
+    blocks, workspace_bytes, division, _ = schedule.schedule(problem, config, multiprocessors)
     whole, sharing, share, longer = division
     left = tiles - whole
     assert whole % max(workers * multiprocessors, 1) == 0

@@ -118,6 +118,9 @@ class StandInSensors:
     def nvmlDeviceGetPowerUsage(self, gpu):  # noqa: N802
         return 688_200
 
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu):  # noqa: N802
+        return 5_432_100
+
     def nvmlDeviceGetTemperature(self, gpu, sensor):  # noqa: N802
         raise self.NVMLError
 
@@ -133,7 +136,7 @@ def on_a_gpu():
 def test_the_state_of_a_gpu_is_what_its_sensors_say(monkeypatch, on_a_gpu):
     sensors = StandInSensors()
     monkeypatch.setitem(sys.modules, "pynvml", sensors)
-    assert gpu_state(on_a_gpu) == GpuState(sm_clock_mhz=1755, memory_clock_mhz=3201, power_w=688.2)
+    assert gpu_state(on_a_gpu) == GpuState(sm_clock_mhz=1755, memory_clock_mhz=3201, power_w=688.2, energy_j=5432.1)
     assert sensors.open == 0
 
 

@@ -26,7 +26,7 @@ def course_table(results: Sequence[Result], course: Course) -> FittedTable:
     shown = [speeds.get(one.kernel) if _is_own(one) else None for one in results]
     rungs = any(one.rung for one in results)
     columns = [
-        *[Column("rung", "right")] * rungs,
+        *[Column("#", "right")] * rungs,
         Column("kernel", style="bold"),
         *[Column("idea", wraps=" ")] * rungs,
         Column("in", spare=True),
