@@ -12,6 +12,7 @@ from studies.record import Measurement
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import LADDER, find
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Engine
 from tilewright.select.selector import select
 from tilewright.tools.bench import ncu
@@ -70,6 +71,16 @@ def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled], library: str = 
     return Profile(**dict(ncu.ProfiledLaunch.of(library, {}, problem)), launched=launched, counters=counters)
 
 
+def problem_of(kernel: Kernel, shape: str = "", dtype: str = "") -> Problem:
+    """The problem at which a rung is looked at, with A and B in the first of the orders that it takes.
+
+    shape, dtype: other sizes, and another element type of A and B.
+    """
+    a, b = orders(kernel.support.layouts[0])
+    shape = shape or SHAPES_OF.get(kernel.name, SHAPE)
+    return Problem.parse(shape, arithmetic=kernel.support.arithmetic(dtype), a=a, b=b)
+
+
 def of_ladder(capability: tuple[int, int], device: str, shape: str = "") -> Iterator[Profile]:
     """Profiles of the rungs that run on GPUs of a compute capability, with their configs for these, of kernels of the
     library next to rungs 13 and 14, and of cuBLAS.
@@ -79,11 +90,7 @@ def of_ladder(capability: tuple[int, int], device: str, shape: str = "") -> Iter
         shape: of all problems; if left out, that of each rung's page.
     """
     problems = {
-        kernel: Problem.parse(
-            shape or SHAPES_OF.get(kernel.name, SHAPE),
-            arithmetic=kernel.support.arithmetic(),
-            **dict(zip("ab", orders(kernel.support.layouts[0]), strict=True)),
-        )
+        kernel: problem_of(kernel, shape)
         for kernel in LADDER
         if kernel.support.runs_on(capability, kernel.support.arithmetic().factors)
     }

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the names of bfloat16 and float8
 import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.core.dtypes import ELEMENT_TYPES, ITEM_BYTES
+from tilewright.core.dtypes import ELEMENT_TYPES, INT8, ITEM_BYTES
 from tilewright.kernels import warpgroups
 from tilewright.runtime.base import Work
 
@@ -22,6 +23,13 @@ _ENTRY = "bare_products"
 _WARPGROUPS = 2
 _THREADS = _WARPGROUPS * warpgroups.THREADS
 _OF_A: dict[str, int] = {"shared memory": 0, "registers": 1, "registers, loaded for each stage": 2}
+
+
+def drawn(random: np.random.Generator, dtype: str, rows: int, cols: int) -> NDArray[Any]:
+    """Elements of a matrix: integers of 8 bits of all values alike, others normally distributed."""
+    if dtype in INT8:
+        return random.integers(0, 256, (rows, cols), np.uint8).view(dtype)
+    return random.standard_normal((rows, cols), np.float32).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -80,12 +88,7 @@ class Bare:
 
         code = self.compile()
         count = self.stage_bytes // ITEM_BYTES[self.dtype]
-        random = np.random.default_rng(0)
-        if self.dtype == "int8":
-            drawn = random.integers(-128, 128, (1, count), np.int8)
-        else:
-            drawn = random.standard_normal((1, count), np.float32).astype(self.dtype)
-        elements = engine.upload(drawn)
+        elements = engine.upload(drawn(np.random.default_rng(0), self.dtype, 1, count))
         results = engine.empty(blocks, _THREADS)
         with engine.current:
             kernel = ObjectCode.from_cubin(code.code).get_kernel(code.entry)

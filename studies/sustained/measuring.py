@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from studies.record import Measurement
-from studies.sustained.bare_products import Bare
+from studies.sustained.bare_products import Bare, drawn
 from tilewright.core.dtypes import INT8, SUMS_OF_INT8
 from tilewright.core.problem import Problem
 from tilewright.kernels.kernel import Choice, valid_configs
@@ -183,17 +183,10 @@ def of_changes(
 
 
 def _operands(engine: Engine, dtype: str, shape: str, layout: str) -> tuple[Problem, Any]:
-    """A problem, with sets of operands: integers of all values, others normally distributed."""
-    integers = dtype in INT8
-    problem = problem_of(shape, layout, dtype, SUMS_OF_INT8 if integers else "bfloat16")
+    """A problem, with sets of operands."""
+    problem = problem_of(shape, layout, dtype, SUMS_OF_INT8 if dtype in INT8 else "bfloat16")
     random = np.random.default_rng(0)
-
-    def drawn(*sizes: int) -> Any:
-        if integers:
-            return random.integers(0, 256, sizes, np.uint8).view(dtype)
-        return random.standard_normal(sizes, np.float32).astype(dtype)
-
-    a, b = drawn(problem.m, problem.k), drawn(problem.k, problem.n)
+    a, b = drawn(random, dtype, problem.m, problem.k), drawn(random, dtype, problem.k, problem.n)
     return problem, operand_sets(
         engine, Operands(problem, a, b, np.zeros((problem.m, problem.n), problem.result)), _SETS
     )

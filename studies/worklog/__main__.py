@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 from studies import results
+from studies.profiles.measuring import problem_of
 from studies.record import Measurements
 from studies.results import path
 from studies.runner import run
 from studies.worklog import errors, measuring, rungs, sources
 from studies.worklog.counted import Counts, counted
-from studies.worklog.facts import Facts, problem_of
+from studies.worklog.facts import Facts
 from studies.worklog.pages import Worklog
 from studies.worklog.parts import ladder_readme
 from tilewright.core.files import save_json, write_whole

@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from studies.profiles.measuring import problem_of
 from studies.record import Measurement, Measurements
 from studies.results import paths
 from studies.sustained.bare_products import Bare
 from studies.sustained.measuring import sustain
 from studies.templates import block
-from studies.worklog.facts import MEASURED_SHAPES, problem_of
+from studies.worklog.facts import MEASURED_SHAPES
 from studies.worklog.varying import Task
 from tilewright.kernels import find
 from tilewright.kernels.kernel import Choice, Kernel

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from studies import published
-from studies.profiles.measuring import SHAPE, SHAPES_OF, profile_of
+from studies.profiles.measuring import SHAPE, SHAPES_OF, problem_of, profile_of
 from studies.record import Measurements
 from studies.results import RECORDS, course_gpu, paths, runs
 from studies.templates import block, places
 from studies.worklog.counted import Counted
 from studies.worklog.metrics import METRICS, cell
 from tilewright.core.errors import RecordsError, nearest
-from tilewright.core.problem import Problem, orders
+from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find, recorded
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
@@ -288,12 +288,3 @@ def _times(ratio: float) -> str:
 def shape_of(kernel: str) -> str:
     """The sizes at which a rung is looked at."""
     return SHAPES_OF.get(kernel, SHAPE)
-
-
-def problem_of(kernel: Kernel, shape: str = "", dtype: str = "") -> Problem:
-    """The problem at which a rung is looked at, with A and B in the first of the orders that it takes.
-
-    shape, dtype: other sizes, and another element type of A and B.
-    """
-    a, b = orders(kernel.support.layouts[0])
-    return Problem.parse(shape or shape_of(kernel.name), arithmetic=kernel.support.arithmetic(dtype), a=a, b=b)

@@ -12,9 +12,10 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from studies.profiles.measuring import problem_of
 from studies.record import Measurements
 from studies.worklog import alone, casts, cublas_kernels, varying
-from studies.worklog.facts import problem_of, shape_of
+from studies.worklog.facts import shape_of
 from studies.worklog.varying import Task
 from tilewright.core.errors import ProblemError, RecordsError, TilewrightError
 from tilewright.core.problem import Problem

@@ -13,6 +13,7 @@ from studies import published
 from studies.occupancy import tables as occupancy
 from studies.profiles import tables as profile_tables
 from studies.profiles.figures import stalls
+from studies.profiles.measuring import problem_of
 from studies.record import Measurements
 from studies.results import course_gpu, path
 from studies.templates import block
@@ -30,7 +31,7 @@ from studies.worklog import (
 )
 from studies.worklog.counted import accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
-from studies.worklog.facts import Facts, problem_of, shape_of
+from studies.worklog.facts import Facts, shape_of
 from studies.worklog.parts import in_parts
 from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page

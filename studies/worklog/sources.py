@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from studies import published
-from studies.profiles.measuring import SHAPE
+from studies.profiles.measuring import SHAPE, problem_of
 from studies.results import course_gpu
 from studies.templates import block
 from studies.worklog.counted import Accesses, Counted, all_accesses, counted
-from studies.worklog.facts import Facts, problem_of
+from studies.worklog.facts import Facts
 from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept
 from tilewright.core.errors import RecordsError

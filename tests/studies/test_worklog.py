@@ -8,6 +8,7 @@ import pytest
 
 from studies import published
 from studies.profiles.measuring import measured as kept
+from studies.profiles.measuring import problem_of
 from studies.record import Measurement, Measurements
 from studies.results import FOLDER, runs
 from studies.results import path as file_of
@@ -15,7 +16,7 @@ from studies.worklog import __main__ as command
 from studies.worklog import counted, errors, hopper, pages, parts, pictures, quantisation, rungs, sources, template
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Counts, Group
-from studies.worklog.facts import Facts, problem_of
+from studies.worklog.facts import Facts
 from studies.worklog.metrics import METRICS
 from studies.worklog.sources import SourceCounts
 from tilewright.core.errors import RecordsError

@@ -109,6 +109,12 @@ class Schedule(NamedTuple):
     any_number: bool = False
     """Whether fewer blocks, in whole clusters, do: each computes tile after tile, and all are to run at once."""
 
+    @classmethod
+    def of_clusters(cls, tiles: int, cluster: int, multiprocessors: int) -> "Schedule":
+        """Clusters of this many blocks, each for tile after tile: as many as there are tiles of a cluster, and at most
+        a block a multiprocessor."""
+        return cls(min(tiles, max(multiprocessors // cluster, 1)) * cluster, any_number=True)
+
 
 class Workspace(NamedTuple):
     """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""

@@ -232,8 +232,8 @@ def run(
 
 
 def memory_lines(array: NDArray[Any], ld: int, order: Order) -> NDArray[Any]:
-    """A host array of 2 or 3 dimensions as it lies in memory: lines of ld elements, the gaps holding NaN,
-    or the largest integer.
+    """A host array of 2 or 3 dimensions as it lies in memory: lines of ld elements, the gaps holding NaN, or the
+    largest integer.
 
     Raises:
         ArrayError: it has another number of dimensions.

@@ -25,7 +25,7 @@ def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedul
     """Whole clusters, at most one block a multiprocessor."""
     tile = warpgroups.tile(config)
     tiles = ceil_div(problem.m, config.CLUSTER_M * tile.m) * ceil_div(problem.n, tile.n)
-    return Schedule(config.CLUSTER_M * min(tiles, max(multiprocessors // config.CLUSTER_M, 1)))
+    return Schedule.of_clusters(tiles, config.CLUSTER_M, multiprocessors)
 
 
 SIZES: Constraints = {

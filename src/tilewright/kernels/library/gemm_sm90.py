@@ -449,7 +449,7 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
     tiles = batch * ceil_div(m, config.BM * config.CLUSTER_M) * ceil_div(n, config.BN * config.CLUSTER_N)
     if config.SPLITS > 1:
         return Schedule(tiles * sharing * config.SPLITS)
-    return Schedule(min(tiles, max(multiprocessors // sharing, 1)) * sharing, any_number=True)
+    return Schedule.of_clusters(tiles, sharing, multiprocessors)
 
 
 def registers(form: WgmmaForm, config: Config) -> int:

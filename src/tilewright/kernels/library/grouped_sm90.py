@@ -37,9 +37,7 @@ def most_tiles(problem: Problem, config: Config) -> int:
 
 def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """A block a multiprocessor, in whole clusters; fewer where the result has fewer tiles, whatever the groups."""
-    sharing = config.CLUSTER_M * config.CLUSTER_N
-    blocks = min(most_tiles(problem, config), max(multiprocessors // sharing, 1)) * sharing
-    return Schedule(blocks, any_number=True)
+    return Schedule.of_clusters(most_tiles(problem, config), config.CLUSTER_M * config.CLUSTER_N, multiprocessors)
 
 
 def _kernel(
